@@ -1,0 +1,76 @@
+"""Scaled dot-product attention and the masks it takes.
+
+Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1, equation 1.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def scaled_dot_product_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """softmax(q kᵀ / √d_k) v: every query takes a weighted mean of the values.
+
+    Args:
+        q: queries, `(..., n_queries, d_k)`; the leading dimensions are usually `(batch, heads)`.
+        k: keys, `(..., n_keys, d_k)`.
+        v: values, `(..., n_keys, d_v)`.
+        mask: bool, broadcastable to `(..., n_queries, n_keys)`; True = may attend.
+            A query that may attend to nothing gets NaN: there is no mean of no values.
+        dropout: the probability with which a weight is set to 0 (and the rest scaled up). Pass 0 in eval mode.
+
+    Returns:
+        output `(..., n_queries, d_v)` and weights `(..., n_queries, n_keys)`, the weights before dropout.
+
+    Raises:
+        TypeError: the mask is not bool.
+        ValueError: the mask does not broadcast to the scores.
+
+    Source: Vaswani et al. 2017, equation 1.
+    """
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # (..., n_queries, n_keys)
+    if mask is not None:
+        check_mask(mask, scores)
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(dim=-1)  # each query's weights sum to 1
+    return F.dropout(weights, dropout) @ v, weights
+
+
+def causal_mask(n_tokens: int, device: torch.device | str | None = None) -> Tensor:
+    """Which token may attend to which when nothing may look ahead: token i to tokens 0 … i.
+
+    Returns:
+        bool `(n_tokens, n_tokens)`, True on and below the diagonal.
+
+    Source: Vaswani et al. 2017, section 3.2.3.
+    """
+    return torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).tril()
+
+
+def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
+    """Which keys are real tokens, for a batch of sequences padded to `n_tokens`.
+
+    Args:
+        lengths: int `(batch,)`, the number of real tokens of each sequence; padding comes after them.
+        n_tokens: the padded length.
+
+    Returns:
+        bool `(batch, 1, 1, n_tokens)`: hides keys, from every head and every query alike.
+    """
+    real = torch.arange(n_tokens, device=lengths.device) < lengths[:, None]  # (batch, n_tokens)
+    return real[:, None, None, :]
+
+
+def check_mask(mask: Tensor, scores: Tensor) -> None:
+    """Raise a plain sentence unless `mask` is bool and broadcasts to `scores`."""
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask has dtype {mask.dtype}; it must be torch.bool, with True = may attend")
+    fits = mask.dim() <= scores.dim() and all(
+        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores.shape), strict=False)
+    )
+    if not fits:
+        raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to the scores' {tuple(scores.shape)}")
