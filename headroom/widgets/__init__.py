@@ -1,0 +1,19 @@
+"""The course's widgets: one Python file each, its front end (.js, .css) beside it. No build step, no dependency.
+
+What every widget here keeps to, so that a reader who knows one knows them all:
+
+- **Everything is sent once** and as bytes where it is large; the browser draws on its own. Nothing essential needs
+  Python, so a saved notebook stays alive. Only what the reader chooses travels back, and never while the pointer moves.
+- **The same words and colours**: query blue, key orange, value green (`--headroom-q`, `-k`, `-v`), weights in viridis
+  with a legend in numbers. A colour never says anything alone: a letter, a frame or a number says it too.
+- **Indices count from 1 on the screen and from 0 in Python.**
+- **Keyboard**: native labelled controls, one focusable picture with arrow keys, Enter or Space to lock, Esc to unlock. No key but
+  Tab (and Ctrl/Cmd+S) reaches the notebook, where `b` would add a cell.
+- **A live line** (`[data-part=live]`, `aria-live=polite`) says in a sentence what the picture shows; a table gives the numbers.
+- **Stable hooks**: the root is `.headroom-widget.headroom-NAME`, each part carries `data-part`. Styles
+  follow JupyterLab's theme through `--jp-*` with fallbacks; nothing moves by itself.
+"""
+
+from headroom.widgets.patch_attention import PatchAttention
+
+__all__ = ["PatchAttention"]
