@@ -1,0 +1,265 @@
+"""Sets up .venv, the course's own Python environment, or does nothing when it is ready.
+
+    python3 bootstrap.py            what every make target calls first
+    python3 bootstrap.py --renew    starts afresh with the newest allowed versions and writes them to constraints.txt
+
+Standard library only, and written so that a Python as old as 2.7 can read it: an old Python must get as far as the
+sentence that says it is too old. It can be stopped at any moment and started again. Whatever goes wrong ends in one
+sentence; pip's own words are kept in .headroom/setup.log.
+"""
+
+from __future__ import print_function
+
+import glob
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+OLDEST = (3, 11)
+ROOT = os.path.dirname(os.path.realpath(__file__))
+GB = 1e9
+# Peak use of a first setup, measured, plus some room. On Linux the usual torch brings CUDA along; elsewhere it doesn't.
+NEEDED_GB = {"linux": 11.0}
+NEEDED_GB_ELSEWHERE = 3.0
+
+NO_NETWORK = (
+    "NewConnectionError",
+    "NameResolutionError",
+    "ConnectTimeoutError",
+    "ReadTimeoutError",
+    "ProxyError",
+    "Temporary failure in name resolution",
+    "Network is unreachable",
+    "Connection refused",
+    "Failed to establish a new connection",
+)
+NO_SPACE = ("No space left on device", "Errno 28", "Disk quota exceeded")
+NO_BUILD = ("No matching distribution found", "requires a different Python")
+
+
+class Trouble(Exception):
+    """Something the user has to mend. Its message is the one sentence that they get to read."""
+
+
+def check_python(version, executable):
+    """Raise Trouble when `version` (a tuple such as sys.version_info) is older than the course needs."""
+    if tuple(version[:2]) < OLDEST:
+        raise Trouble(
+            "Headroom needs Python %d.%d or newer, and %s is Python %s: install a newer one and name it, as in"
+            " `make setup PYTHON=python3.12`." % (OLDEST + (executable, ".".join(str(part) for part in version[:3])))
+        )
+
+
+def check_venv_module(find_spec):
+    """Raise Trouble when this Python cannot make environments; `find_spec` is importlib.util.find_spec."""
+    missing = [name for name in ("venv", "ensurepip") if find_spec(name) is None]
+    if missing:
+        raise Trouble(
+            "This Python lacks its module %s, so it cannot make an environment: on Debian and Ubuntu install the package"
+            " python%d.%d-venv, elsewhere a Python from its own installer." % ((missing[0],) + tuple(sys.version_info[:2]))
+        )
+
+
+def check_disk(free_bytes, needed_gb, folder):
+    """Raise Trouble when `free_bytes` is less than the setup needs."""
+    if free_bytes < needed_gb * GB:
+        raise Trouble(
+            "The setup needs %.0f GB of free disk space and %s has %.1f GB: make room and run the same command again."
+            % (needed_gb, folder, free_bytes / GB)
+        )
+
+
+def explain(log, rest):
+    """Return the one sentence for a pip that failed, from what it wrote to its error output."""
+    if any(sign in log for sign in NO_SPACE):
+        return "The disk is full: make room and run the same command again, it goes on where it stopped."
+    if any(sign in log for sign in NO_NETWORK):
+        return (
+            "The package index cannot be reached: the first setup needs the network, so connect and run the same"
+            " command again, it goes on where it stopped."
+        )
+    if any(sign in log for sign in NO_BUILD):
+        return "pip found no build of some package for Python %d.%d on this machine: try another Python from 3.11 on, or see %s." % (
+            tuple(sys.version_info[:2]) + (rest,)
+        )
+    return "pip could not install the packages: its own words are in %s." % rest
+
+
+def fingerprint(root):
+    """Return a text that changes when the environment in `root` has to be set up again.
+
+    It covers what is installed (the project's tables in pyproject.toml and constraints.txt), the Python that it is
+    installed for, and where: scripts in an environment hold absolute paths, so a moved folder needs a new one.
+    """
+    import tomllib
+
+    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
+        project = tomllib.load(file)
+    installed = [project["build-system"], project["project"], project["tool"]["setuptools"]]
+    pins = ""
+    path = os.path.join(root, "constraints.txt")
+    if os.path.exists(path):
+        with io.open(path, encoding="utf-8") as file:
+            pins = file.read()
+    text = json.dumps([installed, pins, list(sys.version_info[:3]), os.path.realpath(root)], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def environment_python(root):
+    """Return the path of the Python inside the environment of `root`."""
+    inside = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return os.path.join(root, ".venv", *inside)
+
+
+def usable(root):
+    """Tell whether the environment of `root` starts, has pip, is of this Python, and was made where it now stands."""
+    try:
+        said = subprocess.check_output(
+            [environment_python(root), "-c", "import sys, pip; print(sys.version_info[:2], sys.prefix)"],
+            stderr=subprocess.STDOUT,
+        ).decode("utf-8", "replace")
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    folder = os.path.join(root, ".venv")
+    return said.strip() == "%s %s" % (tuple(sys.version_info[:2]), folder) and made_here(folder)
+
+
+def made_here(folder):
+    """Tell whether pip's script in the environment `folder` still points into it (a moved folder breaks them all)."""
+    if os.name == "nt":
+        return True
+    try:
+        with io.open(os.path.join(folder, "bin", "pip"), encoding="utf-8", errors="replace") as file:
+            return folder in file.read(2000)
+    except EnvironmentError:
+        return False
+
+
+def drop_half_installed(folder):
+    """Remove what an interrupted pip left in the environment `folder`, so that pip installs it again.
+
+    pip writes a package's RECORD last: without it the package may lack files, yet pip would take it for installed.
+    """
+    removed = []
+    for packages in glob.glob(os.path.join(folder, "lib*", "python*", "site-packages")) + [
+        os.path.join(folder, "Lib", "site-packages")
+    ]:
+        for path in glob.glob(os.path.join(packages, "*.dist-info")):
+            if not os.path.exists(os.path.join(path, "RECORD")):
+                removed.append(path)
+        removed += glob.glob(os.path.join(packages, "~*"))
+    for path in removed:
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
+    return removed
+
+
+def pip_install(root, arguments, scratch):
+    """Run pip inside the environment, its progress on the terminal, its complaints kept in the log."""
+    log_path = os.path.join(root, ".headroom", "setup.log")
+    variables = dict(os.environ, TMPDIR=scratch, PIP_DISABLE_PIP_VERSION_CHECK="1", PYTHONUTF8="1")
+    # Inside the project: the home folder stays untouched, and an interrupted setup finds its downloads again.
+    variables.setdefault("PIP_CACHE_DIR", os.path.join(root, ".headroom", "downloads"))
+    with open(log_path, "wb") as log:
+        code = subprocess.call(
+            [environment_python(root), "-m", "pip", "install"] + arguments, cwd=root, env=variables, stderr=log
+        )
+    if code != 0:
+        with io.open(log_path, encoding="utf-8", errors="replace") as log:
+            raise Trouble(explain(log.read(), os.path.relpath(log_path, root)))
+
+
+def pins(frozen):
+    """Return the lines of constraints.txt for the output of `pip freeze`: names and versions, nothing else.
+
+    What only exists on Linux gets a marker, so that the file serves other systems too.
+    """
+    lines = []
+    for line in frozen.splitlines():
+        name = line.split("==")[0].strip()
+        if "==" not in line or name in ("headroom", "pip", "setuptools", "wheel"):
+            continue
+        only_linux = name.startswith(("nvidia-", "cuda-")) or name == "triton"
+        lines.append(line.strip() + (' ; sys_platform == "linux"' if only_linux else ""))
+    return lines
+
+
+def write_constraints(root):
+    """Write the exact versions that the environment holds to constraints.txt."""
+    frozen = subprocess.check_output([environment_python(root), "-m", "pip", "freeze", "--exclude-editable"])
+    header = [
+        "# The whole environment, exactly as the test suite last ran in it. pip reads it as constraints: it says which",
+        "# version, never what to install. Written by `make constraints`; don't edit by hand.",
+    ]
+    with io.open(os.path.join(root, "constraints.txt"), "w", encoding="utf-8", newline="\n") as file:
+        file.write(u"\n".join(header + pins(frozen.decode("utf-8"))) + u"\n")
+
+
+def set_up(root, renew=False):
+    """Make the environment of `root` ready; a second call finds it ready and returns at once."""
+    folder = os.path.join(root, ".venv")
+    stamp = os.path.join(folder, "headroom-setup")
+    if not renew and os.path.exists(stamp):
+        with open(stamp) as file:
+            if file.read() == fingerprint(root) and usable(root):
+                return
+    state = os.path.join(root, ".headroom")
+    scratch = os.path.join(state, "tmp")
+    # Not the system's temporary folder: that one is often a small memory disk, and the wheels are large.
+    shutil.rmtree(scratch, ignore_errors=True)
+    os.makedirs(scratch)
+
+    if os.path.exists(stamp):
+        os.remove(stamp)
+    if renew or not usable(root):
+        needed = NEEDED_GB.get(sys.platform, NEEDED_GB_ELSEWHERE)
+        shutil.rmtree(folder, ignore_errors=True)
+        check_disk(shutil.disk_usage(root).free, needed, root)
+        print("Making the environment in .venv ...", flush=True)
+        with open(os.path.join(state, "setup.log"), "wb") as log:
+            code = subprocess.call([sys.executable, "-m", "venv", folder], stdout=log, stderr=log)
+        if code != 0:
+            raise Trouble("Python could not make the environment .venv: its own words are in .headroom/setup.log.")
+    else:
+        drop_half_installed(folder)
+    print("Installing the course's packages (a first setup downloads up to 3 GB on Linux) ...", flush=True)
+    pinned = [] if renew or not os.path.exists(os.path.join(root, "constraints.txt")) else ["-c", "constraints.txt"]
+    pip_install(root, pinned + ["-e", ".[test]"], scratch)
+    if renew:
+        write_constraints(root)
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(os.path.join(state, "downloads"), ignore_errors=True)
+    with open(stamp, "w") as file:
+        file.write(fingerprint(root))
+    print("The environment is ready.", flush=True)
+
+
+def main(arguments):
+    """Set up the environment and return the exit status; every failure is one sentence on the error output."""
+    try:
+        check_python(sys.version_info, sys.executable)
+        import importlib.util
+
+        check_venv_module(importlib.util.find_spec)
+        set_up(ROOT, renew="--renew" in arguments)
+    except Trouble as trouble:
+        print("\n" + str(trouble), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped: run the same command again and it goes on where it was.", file=sys.stderr)
+        return 130
+    except EnvironmentError as error:
+        reason = explain(str(error), ".headroom/setup.log") if any(s in str(error) for s in NO_SPACE) else None
+        print("\n" + (reason or "The setup stopped because of the file system: %s." % error), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
