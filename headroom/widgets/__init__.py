@@ -7,9 +7,10 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 - **The same words and colours**: query blue, key orange, value green (`--headroom-q`, `-k`, `-v`), weights in viridis
   with a legend in numbers. A colour never says anything alone: a letter, a frame or a number says it too.
 - **Indices count from 1 on the screen and from 0 in Python.**
-- **Keyboard**: native labelled controls, one focusable picture with arrow keys, Enter or Space to lock, Esc to unlock. No key but
-  Tab (and Ctrl/Cmd+S) reaches the notebook, where `b` would add a cell.
-- **A live line** (`[data-part=live]`, `aria-live=polite`) says in a sentence what the picture shows; a table gives the numbers.
+- **Keyboard**: native labelled controls, one focusable picture with arrow keys, Enter or Space to lock, Esc to
+  unlock. No key but Tab (and Ctrl/Cmd+S) reaches the notebook, where `b` would add a cell.
+- **A live line** (`[data-part=live]`, `aria-live=polite`) says in a sentence what the picture shows; a table gives
+  the numbers.
 - **Stable hooks**: the root is `.headroom-widget.headroom-NAME`, each part carries `data-part`. Styles
   follow JupyterLab's theme through `--jp-*` with fallbacks; nothing moves by itself.
 """

@@ -47,8 +47,8 @@ class PatchAttention(anywidget.AnyWidget):
 
     Args:
         images: `(n_images, height, width)` or `(n_images, 1, height, width)`, values in [0, 1].
-        attention: `(n_images, n_layers, n_heads, tokens, tokens)`, weights after the softmax (rows sum to 1). `tokens` is
-            the number of patches plus one, the [class] token first, or the number of patches when there is no such token.
+        attention: `(n_images, n_layers, n_heads, tokens, tokens)`, weights after the softmax (rows sum to 1). `tokens`
+            is the number of patches plus one, the [class] token first; or, without such a token, the number of patches.
         patch_size: side of a patch in pixels; found from `tokens` when None.
         predictions: `(n_images, n_classes)`, the model's probabilities.
         labels: `(n_images,)`, the right classes.
@@ -263,7 +263,8 @@ def _check_images(images: ArrayLike) -> np.ndarray:
     if array.ndim != 3 or 0 in array.shape:
         hint = "; put one image in a batch with images[None]" if array.ndim == 2 else ""
         raise ValueError(
-            f"images has shape {array.shape}; it must be (n_images, height, width) or (n_images, 1, height, width){hint}"
+            f"images has shape {array.shape}; "
+            f"it must be (n_images, height, width) or (n_images, 1, height, width){hint}"
         )
     _finite("images", array)
     low, high = float(array.min()), float(array.max())
@@ -279,9 +280,7 @@ def _check_attention(attention: ArrayLike, n_images: int) -> np.ndarray:
     shape = array.shape
     if array.ndim != 5 or 0 in shape:
         hint = "; for a single layer, add its axis with attention[:, None]" if array.ndim == 4 else ""
-        raise ValueError(
-            f"attention has shape {shape}; it must be (n_images, n_layers, n_heads, tokens, tokens){hint}"
-        )
+        raise ValueError(f"attention has shape {shape}; it must be (n_images, n_layers, n_heads, tokens, tokens){hint}")
     if shape[0] != n_images:
         raise ValueError(f"attention is for {shape[0]} images, but images holds {n_images}; give one for each image")
     if shape[3] != shape[4]:

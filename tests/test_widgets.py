@@ -1,0 +1,264 @@
+"""PatchAttention in Python: what is sent, what comes back, what is refused. A browser tests the rest."""
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+
+from headroom.reference.vit import ViT
+from headroom.widgets import PatchAttention
+from headroom.widgets.patch_attention import dequantise, quantise
+
+IMAGES, LAYERS, HEADS, PATCHES = 3, 2, 4, 16
+
+
+def softmax_attention(tokens: int = PATCHES + 1, seed: int = 0) -> torch.Tensor:
+    scores = torch.randn(IMAGES, LAYERS, HEADS, tokens, tokens, generator=torch.Generator().manual_seed(seed))
+    return (2 * scores).softmax(dim=-1)
+
+
+def digits() -> torch.Tensor:
+    return torch.rand(IMAGES, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+
+
+# ---------------------------------------------------------------- what is sent
+
+
+def test_attention_is_sent_as_two_bytes_a_weight_and_never_as_json():
+    attention = softmax_attention()
+    state = PatchAttention(digits(), attention).get_state()
+    assert len(state["_attention"]) == 2 * attention.numel()
+    assert len(state["_pixels"]) == IMAGES * 28 * 28
+    others = {name: value for name, value in state.items() if name not in ("_attention", "_pixels", "_esm", "_css")}
+    assert len(repr(others)) < 2000, "something else as large as the attention travels as text"
+
+
+def test_rounding_is_off_by_at_most_half_a_step_of_65535():
+    weights = np.random.default_rng(0).random((100, 100))
+    error = np.abs(dequantise(quantise(weights), weights.shape).astype(np.float64) - weights).max()
+    assert error <= 0.5 / 65535 + 2**-24  # float32 rounds once more
+    assert dequantise(quantise(np.array([0.0, 1.0])), (2,)).tolist() == [0.0, 1.0]
+
+
+def test_buffer_lies_in_the_order_that_the_browser_reads():
+    attention = softmax_attention()
+    sent = np.frombuffer(PatchAttention(digits(), attention)._attention, dtype="<u2")
+    tokens = PATCHES + 1
+    image, layer, head, query, key = 2, 1, 3, 5, 7
+    at = (((image * LAYERS + layer) * HEADS + head) * tokens + query) * tokens + key  # as in patch_attention.js
+    assert sent[at] / 65535 == pytest.approx(attention[image, layer, head, query, key].item(), abs=1e-5)
+
+
+def test_bytes_of_a_digit_arrive_as_they_were():
+    raw = np.random.default_rng(0).integers(0, 256, (IMAGES, 28, 28), dtype=np.uint8)
+    widget = PatchAttention(raw / 255, softmax_attention())
+    assert widget._pixels == raw.tobytes()
+
+
+def test_other_forms_of_the_same_arguments_send_the_same():
+    images, attention = digits(), softmax_attention()
+    plain = PatchAttention(images, attention)
+    for other in (
+        PatchAttention(images[:, 0].numpy(), attention.numpy()),
+        PatchAttention(images.double().requires_grad_(), attention.double().requires_grad_()),
+        PatchAttention(images, attention, patch_size=7),
+    ):
+        assert other._attention == plain._attention
+        assert other._pixels == plain._pixels
+        assert other._facts == plain._facts
+
+
+@pytest.mark.parametrize(
+    ("shape", "tokens", "patch_size", "expected"),
+    [
+        ((28, 28), 17, None, (4, 4, True)),
+        ((28, 28), 16, None, (4, 4, False)),
+        ((28, 28), 50, None, (7, 7, True)),
+        ((12, 18), 7, None, (2, 3, True)),
+        ((12, 18), 7, 6, (2, 3, True)),
+        ((4, 4), 2, None, (1, 1, True)),
+    ],
+)
+def test_patch_grid_is_found_from_the_tokens(shape, tokens, patch_size, expected):
+    facts = PatchAttention(np.zeros((IMAGES, *shape)), softmax_attention(tokens), patch_size=patch_size)._facts
+    assert (facts["rows"], facts["columns"], facts["has_class"]) == expected
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+def test_selection_starts_on_the_last_layer_the_mean_head_and_the_class_token():
+    widget = PatchAttention(digits(), softmax_attention())
+    chosen = widget.selection
+    assert (chosen.image, chosen.layer, chosen.head, chosen.query) == (0, LAYERS - 1, None, "[class]")
+    assert (chosen.locked, chosen.control) == (False, None)
+    with pytest.raises(AttributeError):
+        chosen.layer = 0
+    assert PatchAttention(digits(), softmax_attention(PATCHES)).selection.query == 0
+
+
+def test_selected_weights_are_those_of_the_selection():
+    attention = softmax_attention()
+    widget = PatchAttention(digits(), attention, image=1, layer=0, head=2, query=5)
+    np.testing.assert_array_equal(widget.selected_weights, attention[1, 0, 2, 6, 1:])
+    widget.head = None
+    np.testing.assert_allclose(widget.selected_weights, attention[1, 0, :, 6, 1:].mean(dim=0), rtol=1e-6)
+    widget.query = "[class]"
+    np.testing.assert_allclose(widget.selected_weights, attention[1, 0, :, 0, 1:].mean(dim=0), rtol=1e-6)
+    without_class = softmax_attention(PATCHES)
+    widget = PatchAttention(digits(), without_class, head=0, query=5)
+    np.testing.assert_array_equal(widget.selected_weights, without_class[0, -1, 0, 5])
+
+
+def test_selected_weights_are_the_readers_own_to_change():
+    widget = PatchAttention(digits(), softmax_attention())
+    widget.selected_weights[:] = 0
+    assert widget.selected_weights.sum() > 0
+
+
+def test_the_browsers_choice_arrives():
+    attention = softmax_attention()
+    widget = PatchAttention(digits(), attention)
+    seen = []
+    widget.observe(lambda change: seen.append(change["new"]), "query")
+    widget.set_state({"image": 2, "layer": 0, "head": 1, "query": 15, "locked": True})  # a message from the front end
+    assert seen == [15]
+    assert widget.selection.locked
+    np.testing.assert_array_equal(widget.selected_weights, attention[2, 0, 1, 16, 1:])
+
+
+def test_control_shows_another_images_attention_and_never_its_own():
+    attention = softmax_attention()
+    widget = PatchAttention(digits(), attention, head=0)
+    widget.control = 2
+    np.testing.assert_array_equal(widget.selected_weights, attention[2, -1, 0, 0, 1:])
+    widget.image = 2
+    assert widget.selection.control == 0
+    widget.control = 2
+    assert widget.selection.control == 0
+    alone = PatchAttention(digits()[:1], attention[:1])
+    alone.control = 0
+    assert alone.selection.control is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("image", 3), ("layer", 2), ("head", 4), ("query", 16), ("query", "cls"), ("scale", "log")]
+)
+def test_a_choice_that_does_not_exist_is_refused_and_undone(name, value):
+    widget = PatchAttention(digits(), softmax_attention())
+    before = getattr(widget, name)
+    with pytest.raises(traitlets.TraitError, match=name):
+        setattr(widget, name, value)
+    assert getattr(widget, name) == before
+
+
+def test_negative_indices_count_from_the_end():
+    widget = PatchAttention(digits(), softmax_attention(), image=-1, layer=-2, head=-1, query=-1)
+    assert (widget.image, widget.layer, widget.head, widget.query) == (2, 0, 3, 15)
+
+
+# ---------------------------------------------------------------- from a model
+
+
+def test_from_model_shows_what_the_model_computes_and_leaves_its_mode():
+    model = ViT(dropout=0.5, drop_path=0.5)
+    model.train()
+    model.encoder.eval()  # a frozen part stays frozen
+    images = digits()
+    widget = PatchAttention.from_model(model, images, labels=[7, 2, 1], head=0, query=3)
+    assert model.training
+    assert not model.encoder.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    model.eval()
+    with torch.no_grad():
+        logits, attention = model(images, return_attention=True)
+    np.testing.assert_allclose(widget.selected_weights, attention[0, -1, 0, 4, 1:], atol=1e-6)
+    np.testing.assert_allclose(widget._facts["predictions"], logits.softmax(-1), atol=1e-4)
+    assert widget._facts["labels"] == [7, 2, 1]
+
+
+def test_from_model_restores_the_mode_when_the_model_fails():
+    model = ViT()
+    with pytest.raises(ValueError):
+        PatchAttention.from_model(model, torch.zeros(1, 1, 20, 20))
+    assert model.training
+
+
+def test_from_model_names_a_model_without_attention():
+    class Silent(torch.nn.Module):
+        def forward(self, images, return_attention):
+            return images
+
+    with pytest.raises(TypeError, match=r"returned Tensor; it must return a pair \(logits, attention\)"):
+        PatchAttention.from_model(Silent(), digits())
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def with_nan(values: torch.Tensor) -> torch.Tensor:
+    values = values.clone()
+    values.view(-1)[5] = float("nan")
+    return values
+
+
+REFUSED = {
+    "one image": (lambda: {"images": digits()[0, 0]}, r"images has shape \(28, 28\).*images\[None\]"),
+    "colour": (lambda: {"images": torch.zeros(3, 3, 28, 28)}, r"images has shape \(3, 3, 28, 28\)"),
+    "no image": (lambda: {"images": torch.zeros(0, 28, 28)}, r"images has shape \(0, 28, 28\)"),
+    "bytes": (lambda: {"images": 255 * digits()}, r"images has values from .* \[0, 1\]; divide bytes by 255"),
+    "normalised": (lambda: {"images": digits() - 0.5}, r"images has values from -0\.4.*undo the normalisation"),
+    "NaN image": (lambda: {"images": with_nan(digits())}, r"images has 1 values that are NaN.*\(0, 0, 5\)"),
+    "words": (lambda: {"images": [["a"]]}, r"images holds <U1 values"),
+    "one layer": (lambda: {"attention": softmax_attention()[:, 0]}, r"attention has shape .*attention\[:, None\]"),
+    "fewer images": (lambda: {"attention": softmax_attention()[:2]}, r"attention is for 2 images, but images holds 3"),
+    "not square": (lambda: {"attention": softmax_attention()[..., :-1]}, r"17 queries but 16 keys"),
+    "tokens": (lambda: {"attention": softmax_attention(19)}, r"19 tokens.*1, 4, 16, 49, 196, 784"),
+    "tokens for patch_size": (lambda: {"patch_size": 4}, r"17 tokens.*49 patches of 4 × 4.*49 or.*50"),
+    "patch_size": (lambda: {"patch_size": 5}, r"patch_size=5 does not divide images of 28 × 28"),
+    "patch_size 0": (lambda: {"patch_size": 0}, r"patch_size=0; it must be a whole number of pixels"),
+    "NaN": (lambda: {"attention": with_nan(softmax_attention())}, r"attention has 1 values that are NaN.*0, 0, 5"),
+    "scores": (lambda: {"attention": softmax_attention().log()}, r"attention has values from -.*after the softmax"),
+    "transposed": (
+        lambda: {"attention": softmax_attention().transpose(-1, -2)},
+        r"sums to .* must sum to 1 .*the columns do: transpose",
+    ),
+    "rows": (lambda: {"attention": softmax_attention() * 0.998}, r"\(image, layer, head, query\) sums to 0\.998"),
+    "labels": (lambda: {"labels": [1, 2]}, r"labels has shape \(2,\); it must be \(3,\)"),
+    "float labels": (lambda: {"labels": [1.0, 2.0, 3.0]}, r"labels holds float64 values"),
+    "predictions": (lambda: {"predictions": torch.zeros(3)}, r"predictions has shape \(3,\)"),
+    "logits": (lambda: {"predictions": torch.randn(3, 10)}, r"probabilities: logits\.softmax"),
+    "image": (lambda: {"image": 3}, r"image=3 does not exist; there are 3: 0 to 2"),
+    "layer": (lambda: {"layer": -3}, r"layer=-3 does not exist; there are 2"),
+    "head": (lambda: {"head": 1.5}, r"head=1\.5 is not an index"),
+    "query": (lambda: {"query": 16}, r"query=16 does not exist; there are 16"),
+    "query word": (lambda: {"query": "cls"}, r'query="cls" is not a token.*"\[class\]"'),
+    "no class token": (
+        lambda: {"attention": softmax_attention(PATCHES), "query": "[class]"},
+        r"no \[class\] token: its 16 tokens are the patches",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_wrong_arguments_are_named_with_what_they_are_and_what_is_right(case):
+    changes, sentence = REFUSED[case]
+    arguments = {"images": digits(), "attention": softmax_attention()} | changes()
+    with pytest.raises(ValueError, match=sentence):
+        PatchAttention(**arguments)
+
+
+def test_rows_may_miss_one_by_a_thousandth():
+    PatchAttention(digits(), softmax_attention() * 0.9995)
+    PatchAttention(digits(), softmax_attention().half())
+
+
+def test_too_much_for_a_notebook_is_refused_before_it_is_copied():
+    huge = np.broadcast_to(np.float32(1 / 197), (16, 12, 12, 197, 197))  # no memory behind it
+    with pytest.raises(ValueError, match=r"171 MB .* at most 32 MB: show 3 images"):
+        PatchAttention(np.zeros((16, 224, 224)), huge)
+
+
+def test_it_says_what_it_is_where_no_browser_shows_it():
+    widget = PatchAttention(digits(), softmax_attention())
+    assert repr(widget) == "PatchAttention(3 images, 2 layers, 4 heads, 4 × 4 patches + [class])"
