@@ -70,9 +70,7 @@ def mnist(root: str | Path | None = None, download: bool = True) -> FullDigits:
 
     root = DOWNLOADS if root is None else Path(root).expanduser()
     raw = root / "MNIST" / "raw"
-    go_on = (
-        f"Go on with embedded_digits(), which needs no network, or put {', '.join(RAW_FILES)} (unpacked) there: {raw}"
-    )
+    go_on = f"Go on with embedded_digits(), which needs no network, or put {', '.join(RAW_FILES)} (unpacked) into {raw}"
     if not download and _missing(raw):
         raise FileNotFoundError(f"MNIST is not in {raw}, and download=False. {go_on}")
     before = socket.getdefaulttimeout()
