@@ -1,0 +1,46 @@
+# Every target first sets up .venv when it is missing or out of date. Another Python: make setup PYTHON=python3.12
+PYTHON ?= python3
+ifeq ($(OS),Windows_NT)
+HERE := .venv/Scripts
+else
+HERE := .venv/bin
+endif
+
+.PHONY: help setup lab test labs grade bench format constraints
+
+help:
+	@echo "make lab          open the course in JupyterLab"
+	@echo "make test         run the whole test suite"
+	@echo "make setup        only set up the environment in .venv"
+	@echo "make labs         make the students' labs/ from solutions/"
+	@echo "make grade        grade what lies in submitted/ and write feedback/"
+	@echo "make bench        measure, and write benchmarks/results/"
+	@echo "make format       clean the notebooks for storing, format and check the code"
+	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
+
+setup:
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, then run this again." >&2; exit 1; }
+	@$(PYTHON) bootstrap.py
+
+lab: setup
+	@$(HERE)/python -m headroom lab
+
+test: setup
+	@$(HERE)/python -m pytest $(TESTS)
+
+labs: setup
+	@$(HERE)/python -m autograder labs
+
+grade: setup
+	@$(HERE)/python -m autograder grade
+
+bench: setup
+	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
+
+format: setup
+	@$(HERE)/python -m headroom clean
+	@$(HERE)/python -m ruff format .
+	@$(HERE)/python -m ruff check --fix .
+
+constraints:
+	@$(PYTHON) bootstrap.py --renew

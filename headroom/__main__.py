@@ -1,0 +1,55 @@
+"""The course's commands: `python -m headroom lab` opens it, `python -m headroom clean` tidies notebooks for storing."""
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m headroom", description="Headroom: learn the Transformer by building it."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    lab = commands.add_parser(
+        "lab",
+        help="open the course in JupyterLab; Ctrl-C stops it",
+        epilog="Further arguments go to JupyterLab as they are.",
+    )
+    lab.add_argument("--port", type=int, help="the port to use; when it is taken, the next free one")
+    lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
+    clean = commands.add_parser("clean", help="strip outputs and machine metadata from notebooks before a commit")
+    clean.add_argument("notebooks", nargs="*", type=Path, help="notebook files; all of the course's when none is named")
+
+    chosen, more = parser.parse_known_args(arguments)
+    if more and chosen.command != "lab":
+        parser.error(f"unknown arguments: {' '.join(more)}")
+    if chosen.command is None:
+        parser.print_help()
+        return 0
+    try:
+        if chosen.command == "lab":
+            from headroom.lab import start
+
+            start(chosen.port, not chosen.no_browser, tuple(more))
+        else:
+            _clean(chosen.notebooks)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _clean(paths: list[Path]) -> None:
+    from headroom import notebooks
+    from headroom.lab import course_folder
+
+    paths = paths or notebooks.find(course_folder(Path.cwd()))
+    changed = notebooks.clean_files(paths)
+    for path in changed:
+        print(f"cleaned {path}")
+    print(f"{len(paths)} notebooks, {len(changed)} changed.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

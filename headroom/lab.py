@@ -1,0 +1,83 @@
+"""Starts the course's JupyterLab: configured, and with nothing written into the user's home folder."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+FIRST_NOTEBOOK = Path("lectures") / "00_start_here.ipynb"
+STATE = ".headroom"
+
+
+def course_folder(start: Path) -> Path:
+    """Find the course: the nearest folder, from `start` upwards, that holds its first notebook.
+
+    Where none does, the folder that this package was installed from is taken.
+
+    Raises:
+        FileNotFoundError: neither holds the first notebook.
+    """
+    for folder in (start, *start.parents, Path(__file__).resolve().parents[1]):
+        if (folder / FIRST_NOTEBOOK).is_file():
+            return folder
+    raise FileNotFoundError(
+        f"There is no {FIRST_NOTEBOOK.as_posix()} in {start} or above it: change into the course's folder and try again."
+    )
+
+
+def private_environment(state: Path, config: Path) -> dict[str, str]:
+    """Return the variables that keep Jupyter, IPython, Matplotlib and nbgrader out of the home folder.
+
+    Args:
+        state: the folder that takes everything they write.
+        config: the folder of committed Jupyter configuration.
+
+    Returns:
+        Variables to set, PATH included: nbgrader starts `alembic` by name, so this Python's own scripts come first.
+    """
+    folders = {
+        "JUPYTER_CONFIG_DIR": state / "config",
+        "JUPYTER_DATA_DIR": state / "data",
+        "JUPYTER_RUNTIME_DIR": state / "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": state / "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": state / "workspaces",
+        "IPYTHONDIR": state / "ipython",
+        "MPLCONFIGDIR": state / "matplotlib",
+        "XDG_CACHE_HOME": state / "cache",
+    }
+    return {
+        **{name: str(folder) for name, folder in folders.items()},
+        "JUPYTER_CONFIG_PATH": str(config),
+        "JUPYTER_PATH": "",
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
+    }
+
+
+def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = ()) -> None:
+    """Start JupyterLab on the course's first notebook and stay until it is stopped.
+
+    Args:
+        port: the port to ask for; where it is taken, the next free one is used and printed.
+        browser: open the user's browser.
+        more: further arguments, handed to JupyterLab as they are.
+
+    Raises:
+        FileNotFoundError: the course's notebooks are not there.
+    """
+    course = course_folder(Path.cwd())
+    state = course / STATE
+    state.mkdir(exist_ok=True)
+    os.environ.update(private_environment(state, course / "jupyter"))
+
+    # Imported only now: Jupyter reads these variables as it is imported.
+    from jupyterlab.labapp import LabApp
+
+    arguments = [f"--ServerApp.root_dir={course}", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK.as_posix()}"]
+    if port is not None:
+        arguments.append(f"--ServerApp.port={port}")
+    if not browser:
+        arguments.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # In a container everybody is root, and the server listens to this computer alone.
+        arguments.append("--allow-root")
+    LabApp.launch_instance([*arguments, *more])

@@ -1,0 +1,63 @@
+"""How the course's notebooks are stored: text and code, nothing that running them leaves behind."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import nbformat
+
+FOLDERS = ("lectures", "solutions", "labs")
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+KEPT_CELL_METADATA = frozenset({"nbgrader", "tags", "deletable", "editable", "jupyter"})
+
+
+def find(course: Path) -> list[Path]:
+    """Return every notebook of the course in `course`, sorted, without checkpoints."""
+    return sorted(
+        path
+        for folder in FOLDERS
+        for path in (course / folder).rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in path.parts
+    )
+
+
+def clean(text: str) -> str:
+    """Return a notebook file's text in the form in which the course stores it.
+
+    Outputs, execution counts, and all metadata but the kernel's name and a cell's `nbgrader`, `tags`, `deletable`,
+    `editable` and `jupyter` go. Cell ids stay; a cell without one, or with one that an earlier cell has, gets one that
+    depends only on its place and its text. Cleaning twice is cleaning once.
+
+    Raises:
+        nbformat.ValidationError: what results is no valid notebook.
+    """
+    notebook = nbformat.from_dict(_upgraded(text))
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+    taken: set[str] = set()
+    for place, cell in enumerate(notebook.cells):
+        cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k in KEPT_CELL_METADATA})
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        if cell.get("id") is None or cell.id in taken:
+            cell.id = hashlib.sha256(f"{place} {cell.source}".encode()).hexdigest()[:8]
+        taken.add(cell.id)
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook).rstrip("\n") + "\n"
+
+
+def _upgraded(text: str) -> dict:
+    notebook = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+    return notebook if notebook.nbformat == 4 else nbformat.convert(notebook, 4)
+
+
+def clean_files(paths: Iterable[Path]) -> list[Path]:
+    """Clean notebook files in place and return those that changed."""
+    changed = []
+    for path in paths:
+        before = path.read_text(encoding="utf-8")
+        after = clean(before)
+        if after != before:
+            path.write_text(after, encoding="utf-8", newline="\n")
+            changed.append(path)
+    return changed

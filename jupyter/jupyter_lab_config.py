@@ -1,0 +1,11 @@
+# ruff: noqa: F821
+"""How the course's JupyterLab is set up. `python -m headroom lab` reads it; the settings beside it are JupyterLab's own."""
+
+# Nothing asks the internet by itself.
+c.LabApp.news_url = None
+c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
+c.LabApp.extension_manager = "readonly"
+
+# Only this computer reaches it, and Ctrl-C stops it without a second question.
+c.ServerApp.ip = "127.0.0.1"
+c.ServerApp.answer_yes = True
