@@ -1,10 +1,10 @@
 """The course's one figure style: its colours, its fonts, and figures that carry a title and a description.
 
-    use_style()
-    fig, ax = plt.subplots()
-    heatmap(ax, weights, rows=words, columns=words)
-    ax.set(title="“it” looks back at “cat”", xlabel="key", ylabel="query")
-    show(fig, alt="Heatmap of the weights of six words: the row of “it” has its largest weight, 0.71, at “cat”.")
+use_style()
+fig, ax = plt.subplots()
+heatmap(ax, weights, rows=words, columns=words)
+ax.set(title="“it” looks back at “cat”", xlabel="key", ylabel="query")
+show(fig, alt="Heatmap of the weights of six words: the row of “it” has its largest weight, 0.71, at “cat”.")
 """
 
 import base64
@@ -77,7 +77,8 @@ def use_style() -> None:
 def show(fig: Figure, alt: str) -> None:
     """Display a figure with its description, and close it.
 
-    JupyterLab drops alternative texts given as display metadata, so the figure goes out as HTML.
+    JupyterLab drops alternative texts given as display metadata, so the figure goes out as HTML. Outside of IPython
+    the description alone is printed.
 
     Args:
         fig: the figure; its title (the figure's own or that of one of its axes) says what it shows.
@@ -90,9 +91,13 @@ def show(fig: Figure, alt: str) -> None:
         raise ValueError('alt="" is empty: describe in a sentence what the figure shows')
     if not (fig.get_suptitle() or any(ax.get_title(loc) for ax in fig.axes for loc in ("left", "center", "right"))):
         raise ValueError("the figure has no title: state its finding with ax.set_title(…) or fig.suptitle(…)")
+    from IPython import get_ipython
     from IPython.display import display
 
-    display({"text/html": as_html(fig, alt), "text/plain": alt}, raw=True)
+    if get_ipython() is None:  # a script has nowhere to show it
+        print(alt)
+    else:
+        display({"text/html": as_html(fig, alt), "text/plain": alt}, raw=True)
     plt.close(fig)
 
 

@@ -1,0 +1,163 @@
+"""Figures: what every figure owes its reader, and that helpers draw what they are given."""
+
+import base64
+import html
+import re
+from io import BytesIO
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from matplotlib.colors import to_rgb
+
+from headroom import figures
+from headroom.training import History
+
+
+@pytest.fixture(autouse=True)
+def style():
+    """The course's style, on a backend without a screen; everything undone afterwards."""
+    with mpl.rc_context():
+        plt.switch_backend("agg")
+        figures.use_style()
+        yield
+        plt.close("all")
+
+
+@pytest.fixture
+def notebook():
+    """A running IPython, which is where figures are shown."""
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def titled():
+    fig, ax = plt.subplots(figsize=(4, 3))
+    ax.set_title("Found")
+    return fig, ax
+
+
+def test_show_displays_the_figure_with_its_description_and_closes_it(notebook):
+    fig, _ = titled()
+    alt = 'A "curve" that rises & stays < 1'
+    with capture_output() as captured:
+        figures.show(fig, alt=alt)
+    (output,) = captured.outputs
+    markup = output.data["text/html"]
+    assert html.unescape(re.search(r'alt="([^"]*)"', markup)[1]) == alt
+    png = base64.b64decode(re.search(r'src="data:image/png;base64,([^"]*)"', markup)[1])
+    pixels = plt.imread(BytesIO(png))
+    assert pixels.shape[:2] == (3 * 160, 4 * 160)
+    assert (pixels[0, 0] == 1).all(), "white and opaque paper reads on a dark theme too"
+    assert output.data["text/plain"] == alt
+    assert not plt.fignum_exists(fig.number)
+
+
+def test_a_script_prints_the_description(capsys):
+    figures.show(titled()[0], alt="A curve that rises")
+    assert capsys.readouterr().out == "A curve that rises\n"
+
+
+@pytest.mark.parametrize("alt", ["", "  \n"])
+def test_a_figure_without_description_is_refused(alt):
+    with pytest.raises(ValueError, match="describe in a sentence what the figure shows"):
+        figures.show(titled()[0], alt=alt)
+
+
+def test_a_figure_without_title_is_refused():
+    fig, ax = plt.subplots()
+    ax.plot([1, 2])
+    with pytest.raises(ValueError, match="the figure has no title"):
+        figures.show(fig, alt="A line")
+
+
+@pytest.mark.parametrize("loc", ["left", "center", "right", "figure"])
+def test_a_title_may_stand_anywhere(notebook, loc):
+    fig, ax = plt.subplots()
+    if loc == "figure":
+        fig.suptitle("Found")
+    else:
+        ax.set_title("Found", loc=loc)
+    with capture_output() as captured:
+        figures.show(fig, alt="A line")
+    assert captured.outputs
+
+
+def test_query_key_and_value_are_blue_orange_and_green():
+    q, k, v = (to_rgb(figures.COLORS[name]) for name in "qkv")
+    assert q[2] == max(q), "the query is blue"
+    assert k[0] > k[1] > k[2], "the key is orange"
+    assert v[1] == max(v), "the value is green"
+
+
+def test_heatmap_draws_the_matrix_with_labels_and_values():
+    _, ax = titled()
+    matrix = torch.tensor([[0.25, -1.5, float("-inf")], [1.0, 0.5, 0.0]], requires_grad=True)
+    image = figures.heatmap(ax, matrix, ["a", "b"], ["one", "two", "three"], values=True, signed=True)
+    shown = image.get_array()
+    np.testing.assert_allclose(shown.filled(99), [[0.25, -1.5, 99], [1.0, 0.5, 0.0]])
+    assert image.get_clim() == (-1.5, 1.5), "0 lies in the middle of the colours"
+    assert [t.get_text() for t in ax.texts] == ["0.25", "−1.50", "−∞", "1.00", "0.50", "0.00"]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["one", "two", "three"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
+
+
+def test_heatmap_of_nothing_but_masked_scores_draws():
+    fig, ax = titled()
+    figures.heatmap(ax, torch.full((2, 2), float("-inf")), values=True)
+    assert figures.as_html(fig, "masked")
+
+
+def test_heatmap_refuses_what_is_no_matrix():
+    with pytest.raises(ValueError, match=r"matrix has shape \(2, 3, 4\).*pick one sample and one head"):
+        figures.heatmap(titled()[1], torch.zeros(2, 3, 4))
+
+
+def test_heatmap_refuses_labels_that_do_not_match():
+    with pytest.raises(ValueError, match=r"columns has 2 labels; the matrix of shape \(2, 3\) needs 3"):
+        figures.heatmap(titled()[1], torch.zeros(2, 3), columns=["a", "b"])
+
+
+def test_curves_are_titled_with_what_was_reached():
+    history = History(losses=[2.0, 1.0, 0.5], val_accuracy=[0.8, 0.9125], interrupted=True)
+    left, right = figures.curves(history).axes
+    assert left.get_title(loc="left") == "The loss went from 2.00 to 0.50"
+    assert right.get_title(loc="left") == "91.2 % after 2 epochs, then stopped"
+    np.testing.assert_allclose(left.lines[0].get_ydata(), history.losses)
+    np.testing.assert_allclose(right.lines[0].get_ydata(), [80, 91.25])
+
+
+def test_curves_of_a_run_stopped_at_once_draw(notebook):
+    with capture_output() as captured:
+        figures.show(figures.curves(History(interrupted=True)), alt="Nothing yet")
+    assert captured.outputs
+
+
+def test_the_running_mean_is_the_mean_of_the_last_values():
+    np.testing.assert_allclose(figures._running_mean([1.0, 3.0, 5.0, 7.0], window=2), [1, 2, 4, 6])
+
+
+def test_gallery_shows_every_image_with_its_caption():
+    fig = figures.gallery(torch.rand(7, 1, 28, 28), list("abcdefg"), "Seven", columns=5)
+    drawn = [ax for ax in fig.axes if ax.images]
+    assert [ax.get_title() for ax in drawn] == list("abcdefg")
+    assert fig.get_suptitle() == "Seven"
+    with pytest.raises(ValueError, match="captions has 2 entries for 7 images"):
+        figures.gallery(torch.rand(7, 28, 28), ["a", "b"], "Seven")
+
+
+def test_patch_map_lays_each_weight_over_its_patch():
+    _, ax = titled()
+    weights = torch.arange(16.0)
+    heat = figures.patch_map(ax, torch.rand(1, 28, 28), weights)
+    np.testing.assert_allclose(heat.get_array(), weights.view(4, 4))
+    assert heat.get_extent() == ax.images[0].get_extent()
+
+
+def test_patch_map_refuses_the_weight_of_class():
+    with pytest.raises(ValueError, match=r"weights has shape \(17,\).*without that of \[class\]"):
+        figures.patch_map(titled()[1], torch.rand(28, 28), torch.rand(17))

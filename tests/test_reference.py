@@ -1,0 +1,438 @@
+"""The reference against torch's own layers in float64, values and gradients, and the properties the course teaches."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from headroom import reference as ref
+
+quick = settings(max_examples=20, deadline=None, derandomize=True)
+seeds = st.integers(0, 2**31)
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    """Everything in float64, so that what differs is wrong and not rounded."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+def assert_same(ours, theirs, pairs=()):
+    """Equal values, and equal gradients of each pair of leaves when one random direction is pulled back."""
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+    pairs = list(pairs)
+    if not pairs:
+        return
+    direction = torch.randn_like(ours)
+    grads = torch.autograd.grad(ours, [a for a, _ in pairs], direction)
+    expected = torch.autograd.grad(theirs, [b for _, b in pairs], direction)
+    for number, (got, want) in enumerate(zip(grads, expected, strict=True)):
+        torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-10, msg=lambda m, n=number: f"gradient {n}: {m}")
+
+
+def leaf(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def shake(module):
+    """Every parameter away from its initial value: biases from 0, gains from 1."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return module
+
+
+# Attention
+
+MASKS = {
+    "none": None,
+    "causal": ref.causal_mask(5),
+    "padding": ref.padding_mask(torch.tensor([5, 2]), 5),
+    "both": ref.causal_mask(5) & ref.padding_mask(torch.tensor([5, 2]), 5),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_attention_equals_torchs(mask):
+    q, k, v = leaf(2, 3, 5, 4), leaf(2, 3, 5, 4), leaf(2, 3, 5, 7)
+    output, weights = ref.scaled_dot_product_attention(q, k, v, mask)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    assert_same(output, expected, [(x, x) for x in (q, k, v)])
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5))
+    if mask is not None:
+        assert (weights.masked_select(~mask) == 0).all()
+
+
+def test_attention_of_other_queries_than_keys_equals_torchs():
+    q, k, v = leaf(2, 3, 6, 4), leaf(2, 3, 5, 4), leaf(2, 3, 5, 7)
+    mask = torch.rand(2, 1, 6, 5) < 0.6
+    mask[..., 0] = True
+    output, weights = ref.scaled_dot_product_attention(q, k, v, mask)
+    assert weights.shape == (2, 3, 6, 5)
+    assert_same(output, F.scaled_dot_product_attention(q, k, v, attn_mask=mask), [(x, x) for x in (q, k, v)])
+
+
+def test_a_query_that_may_attend_to_nothing_gets_nan():
+    mask = torch.tensor([[True, True], [False, False]])
+    output, _ = ref.scaled_dot_product_attention(torch.randn(2, 3), torch.randn(2, 3), torch.randn(2, 3), mask)
+    assert output[0].isfinite().all()
+    assert output[1].isnan().all()
+
+
+def test_huge_scores_stay_finite():
+    q = 1e4 * torch.randn(2, 3, 4)
+    output, weights = ref.scaled_dot_product_attention(q, q, q)
+    assert output.isfinite().all() and weights.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_a_mask_that_is_not_bool_is_refused(dtype):
+    q = torch.randn(2, 3, 5, 4)
+    with pytest.raises(TypeError, match=rf"mask has dtype {dtype}; it must be torch.bool, with True = may attend"):
+        ref.scaled_dot_product_attention(q, q, q, torch.ones(5, 5, dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (5, 4), (3, 1, 5, 5), (1, 2, 3, 5, 5)])
+def test_a_mask_that_does_not_broadcast_is_refused(shape):
+    q = torch.randn(2, 3, 5, 4)
+    with pytest.raises(ValueError, match=r"does not broadcast to the scores' \(2, 3, 5, 5\)") as caught:
+        ref.scaled_dot_product_attention(q, q, q, torch.ones(shape, dtype=torch.bool))
+    assert str(shape) in str(caught.value)
+
+
+def test_dropout_spares_the_weights_returned_and_keeps_the_mean():
+    q, v = torch.randn(4, 6), torch.randn(4, 3)
+    clean, weights = ref.scaled_dot_product_attention(q, q, v)
+    repeated = [x.expand(4000, -1, -1) for x in (q, q, v)]
+    dropped, same_weights = ref.scaled_dot_product_attention(*repeated, dropout=0.3)
+    torch.testing.assert_close(same_weights[0], weights)
+    assert not torch.allclose(dropped[0], clean)
+    torch.testing.assert_close(dropped.mean(0), clean, rtol=0, atol=0.06)
+
+
+# Masks
+
+
+def test_masks_say_true_for_may_attend():
+    assert ref.causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    mask = ref.padding_mask(torch.tensor([1, 3]), 3)
+    assert mask.shape == (2, 1, 1, 3)
+    assert mask[:, 0, 0].tolist() == [[True, False, False], [True, True, True]]
+
+
+# Multi-head self-attention
+
+
+def torch_attention(ours):
+    """torch's MultiheadAttention with our weights."""
+    d_model = ours.w_o.out_features
+    theirs = nn.MultiheadAttention(d_model, ours.n_heads, batch_first=True)
+    maps = (ours.w_q, ours.w_k, ours.w_v)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([m.weight for m in maps]))
+        theirs.in_proj_bias.copy_(torch.cat([m.bias for m in maps]))
+    theirs.out_proj.load_state_dict(ours.w_o.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_multi_head_attention_equals_torchs(name):
+    mask = MASKS[name]
+    ours = shake(ref.MultiHeadSelfAttention(d_model=12, n_heads=3))
+    theirs = torch_attention(ours)
+    x = leaf(2, 5, 12)
+    hidden = None if mask is None else (~mask).expand(2, 3, 5, 5).reshape(6, 5, 5)  # torch hides where True
+    out, weights = ours(x, mask, return_weights=True)
+    expected, expected_weights = theirs(x, x, x, attn_mask=hidden, average_attn_weights=False)
+    torch.testing.assert_close(weights, expected_weights)
+    assert_same(
+        out, expected, [(x, x), (ours.w_o.weight, theirs.out_proj.weight), (ours.w_o.bias, theirs.out_proj.bias)]
+    )
+
+    direction = torch.randn_like(out)
+    ours(x, mask).backward(direction)
+    theirs(x, x, x, attn_mask=hidden)[0].backward(direction)
+    maps = (ours.w_q, ours.w_k, ours.w_v)
+    torch.testing.assert_close(torch.cat([m.weight.grad for m in maps]), theirs.in_proj_weight.grad)
+    torch.testing.assert_close(torch.cat([m.bias.grad for m in maps]), theirs.in_proj_bias.grad)
+
+
+def test_splitting_into_heads_is_undone_by_merging():
+    attention = ref.MultiHeadSelfAttention(d_model=12, n_heads=3)
+    x = torch.randn(2, 5, 12)
+    heads = attention.split_heads(x)
+    assert heads.shape == (2, 3, 5, 4)
+    assert torch.equal(heads[:, 1], x[..., 4:8])
+    assert torch.equal(attention.merge_heads(heads), x)
+
+
+def test_a_width_that_does_not_divide_is_refused():
+    with pytest.raises(ValueError, match="d_model=512 does not divide into n_heads=6 equal heads"):
+        ref.MultiHeadSelfAttention(512, 6)
+
+
+def test_attention_dropout_acts_only_while_training():
+    attention = ref.MultiHeadSelfAttention(12, 3, dropout=0.5)
+    x = torch.randn(2, 5, 12)
+    assert not torch.equal(attention(x), attention(x))
+    attention.eval()
+    assert torch.equal(attention(x), attention(x))
+
+
+@quick
+@given(seed=seeds, n_tokens=st.integers(1, 7), n_heads=st.integers(1, 4))
+def test_permuting_the_tokens_permutes_the_output(seed, n_tokens, n_heads):
+    torch.manual_seed(seed)
+    attention = ref.MultiHeadSelfAttention(4 * n_heads, n_heads)
+    x = torch.randn(2, n_tokens, 4 * n_heads)
+    order = torch.randperm(n_tokens)
+    torch.testing.assert_close(attention(x[:, order]), attention(x)[:, order])
+
+
+@quick
+@given(seed=seeds, n_tokens=st.integers(2, 7), data=st.data())
+def test_under_a_causal_mask_the_future_changes_nothing(seed, n_tokens, data):
+    now = data.draw(st.integers(1, n_tokens - 1))
+    torch.manual_seed(seed)
+    encoder = ref.Encoder(n_layers=2, d_model=8, n_heads=2, d_ff=6)
+    x = torch.randn(2, n_tokens, 8)
+    other = x.clone()
+    other[:, now:] = torch.randn(2, n_tokens - now, 8)
+    before, _ = encoder(x, ref.causal_mask(n_tokens))
+    after, _ = encoder(other, ref.causal_mask(n_tokens))
+    torch.testing.assert_close(after[:, :now], before[:, :now])
+    assert not torch.allclose(after[:, now:], before[:, now:])
+
+
+@quick
+@given(seed=seeds, length=st.integers(1, 5), padding=st.integers(1, 4))
+def test_padding_changes_nothing_for_the_real_tokens(seed, length, padding):
+    torch.manual_seed(seed)
+    encoder = ref.Encoder(n_layers=2, d_model=8, n_heads=2, d_ff=6)
+    x = torch.randn(1, length, 8)
+    padded = torch.cat([x, 10 * torch.randn(1, padding, 8)], dim=1)
+    expected, _ = encoder(x)
+    got, _ = encoder(padded, ref.padding_mask(torch.tensor([length]), length + padding))
+    torch.testing.assert_close(got[:, :length], expected)
+
+
+# Positions
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 7, 8])
+def test_sinusoidal_encoding_equals_the_formula_entry_by_entry(d_model):
+    table = ref.sinusoidal_encoding(11, d_model)
+    assert table.shape == (11, d_model)
+    for p in range(11):
+        for column in range(d_model):
+            i = column // 2
+            angle = p / 10000 ** (2 * i / d_model)
+            expected = math.cos(angle) if column % 2 else math.sin(angle)
+            assert table[p, column].item() == pytest.approx(expected, abs=1e-12), (p, column)
+
+
+@quick
+@given(shift=st.integers(0, 50), half=st.integers(1, 8))
+def test_a_shift_of_position_is_a_rotation(shift, half):
+    d_model = 2 * half
+    table = ref.sinusoidal_encoding(20 + shift, d_model)
+    omega = 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    cos, sin = (shift * omega).cos(), (shift * omega).sin()
+    sines, cosines = table[:20, 0::2], table[:20, 1::2]
+    torch.testing.assert_close(table[shift:, 0::2], sines * cos + cosines * sin, rtol=0, atol=1e-10)
+    torch.testing.assert_close(table[shift:, 1::2], cosines * cos - sines * sin, rtol=0, atol=1e-10)
+
+
+def test_sinusoidal_encoding_follows_the_default_dtype():
+    torch.set_default_dtype(torch.float32)
+    assert ref.sinusoidal_encoding(3, 4).dtype == torch.float32
+
+
+def test_positional_encoding_adds_its_table_and_trains_nothing():
+    encoding = ref.PositionalEncoding(d_model=6, max_tokens=9)
+    x = torch.randn(2, 4, 6)
+    torch.testing.assert_close(encoding(x), x + ref.sinusoidal_encoding(4, 6))
+    assert not list(encoding.parameters())
+    assert encoding.to(torch.float32).table.dtype == torch.float32, "the table moves with the module"
+
+
+def test_learned_positional_encoding_trains_the_positions_it_used():
+    encoding = ref.LearnedPositionalEncoding(d_model=6, max_tokens=9)
+    x = torch.randn(2, 4, 6)
+    torch.testing.assert_close(encoding(x), x + encoding.table[:4])
+    encoding(x).sum().backward()
+    assert torch.equal(encoding.table.grad.ne(0).any(1), torch.arange(9) < 4)
+
+
+@pytest.mark.parametrize("kind", [ref.PositionalEncoding, ref.LearnedPositionalEncoding])
+def test_a_sequence_beyond_the_last_position_is_refused(kind):
+    encoding = kind(d_model=6, max_tokens=3)
+    with pytest.raises(ValueError, match="x has 4 tokens, the table only max_tokens=3 positions"):
+        encoding(torch.randn(2, 4, 6))
+
+
+# LayerNorm
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 7)])
+def test_layer_norm_equals_torchs(shape, scale):
+    ours, theirs = shake(ref.LayerNorm(7, eps=1e-3)), nn.LayerNorm(7, eps=1e-3)
+    theirs.load_state_dict({"weight": ours.gamma, "bias": ours.beta})
+    x = (scale * torch.randn(shape) + 5 * scale).requires_grad_()
+    assert_same(ours(x), theirs(x), [(x, x), (ours.gamma, theirs.weight), (ours.beta, theirs.bias)])
+
+
+def test_layer_norm_of_equal_features_is_beta():
+    norm = shake(ref.LayerNorm(7))
+    torch.testing.assert_close(norm(torch.full((2, 7), 3.0)), norm.beta.expand(2, 7))
+
+
+# Encoder
+
+
+def torch_block(ours):
+    """torch's pre-norm TransformerEncoderLayer with our weights."""
+    d_model, d_ff = ours.feed_forward.shrink.out_features, ours.feed_forward.expand.out_features
+    theirs = nn.TransformerEncoderLayer(
+        d_model, ours.attention.n_heads, d_ff, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+    )
+    theirs.self_attn.load_state_dict(torch_attention(ours.attention).state_dict())
+    theirs.linear1.load_state_dict(ours.feed_forward.expand.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.shrink.state_dict())
+    for a, b in ((ours.norm_1, theirs.norm1), (ours.norm_2, theirs.norm2)):
+        b.load_state_dict({"weight": a.gamma, "bias": a.beta})
+    return theirs
+
+
+def block_pairs(ours, theirs):
+    """The parameters of our block beside those of torch's that correspond one to one."""
+    return [
+        (ours.norm_1.gamma, theirs.norm1.weight),
+        (ours.norm_2.beta, theirs.norm2.bias),
+        (ours.attention.w_o.weight, theirs.self_attn.out_proj.weight),
+        (ours.feed_forward.expand.weight, theirs.linear1.weight),
+        (ours.feed_forward.shrink.bias, theirs.linear2.bias),
+    ]
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_encoder_block_equals_torchs(name):
+    mask = MASKS[name]
+    ours = shake(ref.EncoderBlock(d_model=12, n_heads=3, d_ff=17))
+    theirs = torch_block(ours)
+    x = leaf(2, 5, 12)
+    hidden = None if mask is None else (~mask).expand(2, 3, 5, 5).reshape(6, 5, 5)
+    out, _ = ours(x, mask)
+    assert_same(out, theirs(x, src_mask=hidden), [(x, x), *block_pairs(ours, theirs)])
+
+
+def test_encoder_returns_the_weights_of_every_layer_and_head():
+    encoder = ref.Encoder(n_layers=3, d_model=8, n_heads=2, d_ff=6)
+    x = torch.randn(2, 5, 8)
+    out, attention = encoder(x)
+    assert out.shape == x.shape and attention.shape == (2, 3, 2, 5, 5)
+    _, first = encoder.blocks[0](x)
+    torch.testing.assert_close(attention[:, 0], first)
+
+
+def test_drop_path_keeps_the_mean_and_drops_whole_samples():
+    drop = ref.DropPath(0.25)
+    x = torch.ones(20_000, 2, 3)
+    out = drop(x)
+    assert out.mean().item() == pytest.approx(1, abs=0.02)
+    flat = out.flatten(1)
+    assert (flat == flat[:, :1]).all(), "a sample is kept or dropped as a whole"
+    assert set(flat[:, 0].unique().tolist()) == {0.0, 1 / 0.75}
+
+
+def test_drop_path_is_the_identity_in_eval_mode():
+    x = torch.randn(4, 2, 3)
+    assert torch.equal(ref.DropPath(0.9).eval()(x), x)
+
+
+def test_drop_path_grows_with_depth():
+    encoder = ref.Encoder(n_layers=4, d_model=8, n_heads=2, d_ff=6, drop_path=0.2)
+    assert [block.drop_path.rate for block in encoder.blocks] == pytest.approx([0.05, 0.1, 0.15, 0.2])
+
+
+# Vision Transformer
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_patchify_equals_unfold(channels):
+    images = torch.randn(2, channels, 12, 8)
+    patches = ref.patchify(images, 4)
+    assert patches.shape == (2, 6, channels * 16)
+    assert torch.equal(patches, F.unfold(images, kernel_size=4, stride=4).transpose(1, 2))
+
+
+def test_patch_embedding_equals_a_convolution_with_its_stride():
+    embed = ref.PatchEmbedding(patch_size=4, channels=3, d_model=5)
+    images = leaf(2, 3, 12, 8)
+    weight = embed.projection.weight.unflatten(1, (3, 4, 4))
+    expected = F.conv2d(images, weight, embed.projection.bias, stride=4).flatten(2).transpose(1, 2)
+    assert_same(embed(images), expected, [(images, images), (embed.projection.weight, embed.projection.weight)])
+
+
+def test_vit_equals_one_built_from_torchs_layers():
+    vit = shake(
+        ref.ViT(image_size=8, patch_size=4, channels=2, n_classes=3, d_model=12, n_layers=2, n_heads=3, d_ff=17)
+    )
+    blocks = [torch_block(block) for block in vit.encoder.blocks]
+    images = leaf(5, 2, 8, 8)
+    logits = vit(images)
+
+    x = vit.embed.projection(F.unfold(images, kernel_size=4, stride=4).transpose(1, 2))
+    x = torch.cat([vit.class_token.expand(5, 1, 12), x], dim=1) + vit.positions.table
+    for block in blocks:
+        x = block(x)
+    x = F.layer_norm(x, (12,), vit.encoder.norm.gamma, vit.encoder.norm.beta)
+    pairs = [(p, p) for p in (images, vit.class_token, vit.positions.table, vit.head.weight)]
+    for ours, theirs in zip(vit.encoder.blocks, blocks, strict=True):
+        pairs += block_pairs(ours, theirs)
+    assert_same(logits, vit.head(x[:, 0]), pairs)
+
+
+def test_vit_returns_attention_on_request_and_trains_every_parameter():
+    vit = ref.ViT()
+    images = torch.randn(3, 1, 28, 28)
+    logits, attention = vit(images, return_attention=True)
+    assert logits.shape == (3, 10) and attention.shape == (3, 2, 4, 17, 17)
+    torch.testing.assert_close(vit(images), logits)
+    F.cross_entropy(logits, torch.tensor([1, 2, 3])).backward()
+    # A key's bias adds the same to all of a query's scores: the softmax does not see it.
+    idle = [n for n, p in vit.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-12]
+    assert all(name.endswith("w_k.bias") for name in idle), idle
+
+
+def test_images_that_do_not_divide_into_patches_are_refused():
+    with pytest.raises(ValueError, match="an image of 28×28 does not divide into patches of patch_size=5"):
+        ref.patchify(torch.randn(1, 1, 28, 28), 5)
+    with pytest.raises(ValueError, match="image_size=28 does not divide into patches of patch_size=5"):
+        ref.ViT(patch_size=5)
+
+
+@quick
+@given(seed=seeds, layers=st.integers(1, 4), heads=st.integers(1, 3), tokens=st.integers(1, 6))
+def test_rollout_rows_sum_to_one(seed, layers, heads, tokens):
+    torch.manual_seed(seed)
+    rollout = ref.attention_rollout(torch.randn(2, layers, heads, tokens, tokens).softmax(-1))
+    assert (rollout >= 0).all()
+    torch.testing.assert_close(rollout.sum(-1), torch.ones(2, tokens))
+
+
+def test_rollout_multiplies_layers_from_the_input_upwards():
+    first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    second = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    rollout = ref.attention_rollout(torch.stack([first, second])[None, :, None])
+    half = torch.eye(2) / 2
+    torch.testing.assert_close(rollout[0], (second / 2 + half) @ (first / 2 + half))
