@@ -1,0 +1,265 @@
+"""LayerNorm from its definition (lab 4)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from headroom import reference
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """Ordinary tokens, then those where ε decides: tiny, huge, far from 0, and all features equal."""
+    visible = np.random.default_rng(4)
+
+    def case(tag: str, label: str, x: np.ndarray, eps: float | None = None, **kwargs) -> Case:
+        build = (x.shape[-1],) if eps is None else (x.shape[-1], eps)
+        return Case(tag, f"{label}, x of shape {x.shape}", (x,), build, differentiate=True, **kwargs)
+
+    batch, tokens, d_model = rng.choice([2, 3, 4, 5, 6, 7, 9], size=3, replace=False)
+    return [
+        case("values", "ordinary values", visible.normal(1.0, 2.0, (2, 3, 7)), visible=True),
+        case("values", "ordinary values", rng.normal(-1.0, 2.0, (batch, tokens, d_model))),
+        case("values", "values far from 0", rng.normal(30.0, 1.5, (batch, tokens, d_model))),
+        case("small", "tiny values", visible.normal(0.0, 2e-3, (2, 3, 7)), visible=True),
+        case("small", "ε = 0.3", rng.normal(0.0, 1.0, (tokens, batch, d_model)), 0.3),
+        case("small", "one token with all features equal", _one_flat_token(rng, (batch, tokens, d_model))),
+        case("shapes", "no batch axis", visible.normal(0.5, 1.5, (4, 5)), visible=True),
+        case("shapes", "four axes", rng.normal(0.5, 1.5, (2, 3, 4, 6))),
+        Case("manners", "float32", (rng.normal(1.0, 2.0, (2, 3, 8)),), (8,), dtype="float32"),
+    ]
+
+
+def _one_flat_token(rng: np.random.Generator, shape: tuple) -> np.ndarray:
+    x = rng.normal(0.0, 1.0, shape)
+    x[0, 0] = 0.5
+    return x
+
+
+GAMMA = {"gamma", "g", "weight", "scale", "gain", "alpha", "a", "a_2"}
+BETA = {"beta", "b", "bias", "shift", "offset", "b_2"}
+
+
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+    """γ and β by name; where names say nothing, by the values they start from (1 and 0)."""
+    d_model = build[0]
+    right = {name: pair for name, pair in parameters.items() if pair[1].numel() == d_model}
+    roles: Weights = {}
+    for name, (parameter, tensor) in right.items():
+        last = name.lower().split(".")[-1]
+        by_name = "gamma" if last in GAMMA else "beta" if last in BETA else None
+        role = by_name or {1.0: "gamma", 0.0: "beta"}.get(parameter.constant)
+        if role:
+            roles[role] = tensor.reshape(d_model)
+    yield roles
+
+
+def right_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    return functional_call(reference.LayerNorm(*build), {k: weights[k] for k in ("gamma", "beta")}, inputs)
+
+
+def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """LayerNorm with mistakes switched on."""
+    (x,) = inputs
+    eps = build[1] if len(build) > 1 else 1e-5
+    axes: tuple[int, ...] = (-1,)
+    if "over_batch" in slips:
+        axes = (0,)
+    elif "over_tokens" in slips:
+        axes = (-2,)
+    elif "over_tokens_and_features" in slips:
+        axes = tuple(range(1, x.dim()))
+    elif "over_everything" in slips:
+        axes = tuple(range(x.dim()))
+    mean = x.mean(axes, keepdim=True)
+    variance = x.var(axes, keepdim=True, correction=1 if "unbiased" in slips else 0)
+    if "detached" in slips:
+        mean, variance = mean.detach(), variance.detach()
+    if "fixed_eps" in slips:
+        eps = 1e-5
+    centred = x if "not_centred" in slips else x - mean
+    if "not_divided" in slips:
+        normalized = centred
+    elif "no_root" in slips:
+        normalized = centred / (variance + eps)
+    elif "eps_outside" in slips:
+        normalized = centred / (variance.sqrt() + eps)
+    elif "no_eps" in slips:
+        normalized = centred / variance.sqrt()
+    else:
+        normalized = centred / torch.sqrt(variance + eps)
+    gamma, beta = weights.get("gamma"), weights.get("beta")
+    if "no_affine" in slips:
+        return normalized
+    if "no_gamma" in slips:
+        return normalized + beta
+    if "no_beta" in slips:
+        return gamma * normalized
+    if "beta_scaled" in slips:
+        return gamma * (normalized + beta)
+    return gamma * normalized + beta
+
+
+def _not_registered(seen: Evidence) -> bool:
+    return len(seen.parameters) < 2 and len(seen.loose) > 0
+
+
+MISTAKES = (
+    Mistake(
+        "unregistered",
+        "γ or β is not a parameter",
+        "It is a plain tensor on the module: `parameters()` does not list it, so no optimizer trains it, it is not "
+        "saved and it does not move to another device.",
+        "Look at how `__init__` stores γ and β, and what makes a tensor a parameter of a module.",
+        sign=_not_registered,
+        switchable=False,
+    ),
+    Mistake(
+        "unbiased",
+        "the unbiased variance",
+        "The sum of squares is divided by d_model − 1, so every output is too small by the factor √((d_model − 1)/d_model).",
+        "Look at what `var` and `std` divide by unless told otherwise.",
+        "variance",
+    ),
+    Mistake(
+        "eps_outside",
+        "ε outside the square root",
+        "The standard deviation plus ε is used: nearly the same for ordinary values, badly wrong where the variance is small.",
+        "Look at where ε stands in the definition: what is it added to?",
+        "root",
+    ),
+    Mistake(
+        "no_eps",
+        "no ε",
+        "A token whose features are all equal divides 0 by 0, and tiny values are blown up to size 1.",
+        "Look at what the definition adds to the variance.",
+        "root",
+    ),
+    Mistake(
+        "no_root",
+        "the square root is missing",
+        "The centred values are divided by the variance, so the result has variance 1/σ² in place of 1.",
+        "Compare the unit of what you divide by with the unit of x.",
+        "root",
+    ),
+    Mistake(
+        "not_divided",
+        "nothing is divided",
+        "The mean is taken off, but the spread stays what it was.",
+        "LayerNorm has two steps before the affine map. Where is the second?",
+        "root",
+    ),
+    Mistake(
+        "fixed_eps",
+        "the argument `eps` is not used",
+        "A constant is used whatever `eps` the constructor was given.",
+        "Follow `eps` from `__init__` to the place where it is added.",
+        "eps",
+    ),
+    Mistake(
+        "over_batch",
+        "normalised over the batch",
+        "The statistics run over axis 0: one sample's result depends on the others, as in batch normalisation.",
+        "Look at which axis `mean` and the variance reduce. Whose mean is it?",
+        "axis",
+    ),
+    Mistake(
+        "over_tokens",
+        "normalised over the tokens",
+        "The statistics run over the token axis: every feature is normalised along the sequence.",
+        "Look at which axis `mean` and the variance reduce. Whose mean is it?",
+        "axis",
+    ),
+    Mistake(
+        "over_tokens_and_features",
+        "normalised over tokens and features together",
+        "All tokens of a sample share one mean and one variance, so tokens leak into each other.",
+        "How many means should a sample of three tokens have?",
+        "axis",
+    ),
+    Mistake(
+        "over_everything",
+        "normalised over everything",
+        "One mean and one variance serve the whole tensor, so samples leak into each other.",
+        "Look at what `mean` reduces when no axis is given.",
+        "axis",
+    ),
+    Mistake(
+        "not_centred",
+        "the mean is not taken off the values",
+        "The values are divided without being centred first; normalisation without centring is what RMSNorm does.",
+        "Look at the numerator of the definition.",
+        "centre",
+    ),
+    Mistake(
+        "beta_scaled",
+        "β is multiplied by γ",
+        "The result is γ (x̂ + β): the shift is scaled too.",
+        "Look at the order of scale and shift in the last line.",
+        "affine",
+    ),
+    Mistake(
+        "no_affine",
+        "the affine map is missing",
+        "The result is the normalised value itself: γ and β are never used.",
+        "The definition ends with a scale and a shift.",
+        "affine",
+    ),
+    Mistake(
+        "no_gamma",
+        "γ is not used",
+        "The normalised values are shifted but not scaled.",
+        "Follow γ through `forward`.",
+        "affine",
+    ),
+    Mistake(
+        "no_beta",
+        "β is not used",
+        "The normalised values are scaled but not shifted.",
+        "Follow β through `forward`.",
+        "affine",
+    ),
+    Mistake(
+        "detached",
+        "mean and variance are cut off from the gradient",
+        "The outputs are right, but backward treats the statistics as constants.",
+        "Look for `detach`, `no_grad`, `.data`, `.item()` or NumPy between x and the result.",
+        "gradient",
+    ),
+)
+
+LAYER_NORM = Exercise(
+    name="LayerNorm",
+    returns="a tensor of the shape of x",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "each token normalised over its own features, then γ and β", 0.4),
+        Criterion("small", "ε where it belongs: tiny values, another ε, equal features", 0.2),
+        Criterion("shapes", "any number of leading axes", 0.1),
+        Criterion("gradients", "gradients reach x, γ and β", 0.1),
+        Criterion("manners", "γ and β are parameters, x stays untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=MISTAKES,
+    cases=cases,
+    reference=right_answer,
+    variation=variation,
+    mappings=mappings,
+    needs=frozenset({"gamma", "beta"}),
+    forbidden=frozenset(
+        {
+            "layer_norm",
+            "native_layer_norm",
+            "group_norm",
+            "native_group_norm",
+            "batch_norm",
+            "native_batch_norm",
+            "instance_norm",
+            "rms_norm",
+        }
+    ),
+    forbidden_reason="The task is to write the normalisation yourself, from mean and variance.",
+)

@@ -1,0 +1,485 @@
+"""MultiHeadSelfAttention from scaled dot-product attention (lab 2)."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from headroom import reference
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """Sizes all different, so that no axis can stand in for another; masks that matter."""
+    visible = np.random.default_rng(2)
+
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: str | None = None, **kwargs) -> Case:
+        batch, tokens, d_head, n_heads = map(int, sizes)
+        d_model = n_heads * d_head
+        x = source.normal(size=(batch, tokens, d_model))
+        label = f"batch {batch}, tokens {tokens}, d_model {d_model}, {n_heads} heads"
+        inputs: tuple = (x,)
+        if mask == "causal":
+            inputs = (x, np.tril(np.ones((1, 1, tokens, tokens), dtype=bool)))
+        elif mask == "padding":
+            lengths = source.integers(1, tokens, size=(batch, 1))
+            inputs = (x, (np.arange(tokens) < lengths)[:, None, None, :])
+        return Case(tag, label + (f", {mask} mask" if mask else ""), inputs, (d_model, n_heads), **kwargs)
+
+    def sizes() -> tuple[int, ...]:
+        """batch, tokens, d_head, n_heads: all different, and different from d_model."""
+        while True:
+            drawn = rng.choice([2, 3, 4, 5, 6], size=4, replace=False)
+            if drawn[2] * drawn[3] not in drawn:
+                return tuple(drawn)
+
+    return [
+        case("values", (2, 5, 4, 3), visible, visible=True, differentiate=True),
+        case("values", sizes(), rng, differentiate=True),
+        case("values", sizes(), rng),
+        case("one_head", (2, 3, 6, 1), rng),
+        case("mask", (2, 5, 4, 3), visible, "padding", visible=True, differentiate=True),
+        case("mask", (2, 4, 5, 3), visible, "causal", visible=True),
+        case("mask", sizes(), rng, "padding"),
+        case("mask", sizes(), rng, "causal", differentiate=True),
+        case("manners", (2, 3, 4, 5), rng, "causal", dtype="float32"),
+    ]
+
+
+# --- Reading a student's parameters ------------------------------------------------------------------------------
+
+WORDS = {
+    "qkv": {"qkv", "wqkv", "toqkv"},
+    "q": {"q", "wq", "qs", "toq", "qproj", "query", "queries", "fcq", "linearq"},
+    "k": {"k", "wk", "ks", "tok", "kproj", "key", "keys", "fck", "lineark"},
+    "v": {"v", "wv", "vs", "tov", "vproj", "value", "values", "fcv", "linearv"},
+    "o": {
+        "o",
+        "wo",
+        "out",
+        "output",
+        "toout",
+        "oproj",
+        "outproj",
+        "fco",
+        "linearo",
+        "merge",
+        "mix",
+        "unify",
+        "unifyheads",
+    },
+}
+
+
+def role_of(name: str) -> str | None:
+    """The role that a parameter's name speaks of: "q", "k", "v", "qkv", "o", or None."""
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    return next((role for role, known in WORDS.items() if known.intersection(words)), None)
+
+
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+    """Ways to read the parameters as four maps, `(rows, d_in)` like the weight of nn.Linear, head after head.
+
+    Understood: four maps; a list of maps per head; one map for q, k and v, in three layouts; raw tensors in either
+    orientation, also one matrix per head; any names that say their role, and any four square maps in any order.
+    """
+    raw = any(not p.name.endswith(("weight", "bias")) and tensor.dim() > 1 for p, tensor in parameters.values())
+    for transposed in (False, True) if raw else (False,):
+        for layout in range(3):
+            roles, unknown, fused = _read(parameters, build, transposed, layout)
+            yield from _placed(roles, unknown, build[0])
+            if not fused:
+                break
+
+
+def _read(
+    parameters: dict[str, tuple[Parameter, Tensor]], build: tuple, transposed: bool, layout: int
+) -> tuple[Weights, list[tuple[str, Tensor]], bool]:
+    """The parameters whose role is plain, those whose role is not, and whether one map serves q, k and v."""
+    d_model, n_heads = build
+    grouped: dict[str, list[Tensor]] = {}
+    unknown: list[tuple[str, Tensor]] = []
+    fused = False
+    for name, (_, tensor) in parameters.items():
+        kind, role = "bias" if tensor.dim() == 1 else "weight", role_of(name)
+        if kind == "weight" and not name.endswith("weight"):
+            tensor = _oriented(tensor, role, transposed)
+        if role in (None, "qkv", "o") and len(tensor) == 3 * d_model:
+            fused = True
+            for part, piece in zip("qkv", _unfused(tensor, n_heads, layout), strict=True):
+                grouped.setdefault(f"{part}_{kind}", []).append(piece)
+        elif role in ("q", "k", "v", "o"):
+            grouped.setdefault(f"{role}_{kind}", []).append(tensor)
+        else:
+            unknown.append((kind, tensor))
+    return {role: torch.cat(pieces) for role, pieces in grouped.items()}, unknown, fused
+
+
+def _oriented(matrix: Tensor, role: str | None, transposed: bool) -> Tensor:
+    """A raw tensor as the weight of nn.Linear: 3-D ones hold one matrix per head, 2-D ones multiply from the right."""
+    if matrix.dim() == 3 and role == "o":  # (heads, d_head, d_model) → (d_model, heads · d_head)
+        return (matrix.transpose(1, 2) if transposed else matrix).flatten(0, 1).T
+    if matrix.dim() == 3:  # (heads, d_model, d_head) → (heads · d_head, d_model)
+        return (matrix if transposed else matrix.transpose(1, 2)).flatten(0, 1)
+    return matrix if transposed or matrix.dim() != 2 else matrix.T
+
+
+def _unfused(fused: Tensor, n_heads: int, layout: int) -> tuple[Tensor, ...]:
+    """q, k and v out of one map: the rows ordered (qkv, head, d_head), (head, qkv, d_head) or (head, d_head, qkv)."""
+    shape = ((3, n_heads, -1), (n_heads, 3, -1), (n_heads, len(fused) // n_heads // 3, 3))[layout]
+    parts = fused.unflatten(0, shape).movedim((0, 1, 2)[layout], 0)
+    return tuple(part.flatten(0, 1) for part in parts)
+
+
+def _placed(roles: Weights, unknown: list[tuple[str, Tensor]], d_model: int) -> Iterator[Weights]:
+    """Fill missing roles from parameters whose names say nothing, in the order of declaration first."""
+    missing = [role for role in "qkvo" if f"{role}_weight" not in roles]
+    matrices = [tensor for kind, tensor in unknown if kind == "weight" and tensor.shape == (d_model, d_model)]
+    biases = [tensor for kind, tensor in unknown if kind == "bias" and len(tensor) == d_model]
+    for order in itertools.permutations(missing, min(len(missing), len(matrices))):
+        placed = {f"{role}_weight": matrix for role, matrix in zip(order, matrices, strict=False)}
+        if len(biases) >= len(order):
+            placed |= {f"{role}_bias": bias for role, bias in zip(order, biases, strict=False)}
+        yield roles | placed
+
+
+# --- The answer, and the mistakes --------------------------------------------------------------------------------
+
+
+def right_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    module = reference.MultiHeadSelfAttention(*build)
+    named = {}
+    for role in "qkvo":
+        named[f"w_{role}.weight"] = weights[f"{role}_weight"]
+        named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=inputs[0].dtype))
+    return functional_call(module, named, inputs)
+
+
+def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """Multi-head self-attention with mistakes switched on."""
+    x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
+    d_model, n_heads = build
+    d_head = d_model // n_heads
+    if "across_batch" in slips:
+        x = x.transpose(0, 1)
+    source = {"q": "q", "k": "k", "v": "v"}
+    if "shared_qk" in slips:
+        source["k"] = "q"
+    elif "shared_qkv" in slips:
+        source = dict.fromkeys("qkv", next((r for r in "qkv" if f"{r}_weight" in weights), "o"))
+    elif "k_for_v" in slips:
+        source["v"] = "k"
+    elif "q_for_v" in slips:
+        source["v"] = "q"
+    q, k, v = (_project(x, weights, source[role], n_heads, "sliced" in slips) for role in "qkv")
+
+    def split(t: Tensor) -> Tensor:
+        if "view_split" in slips:
+            return t.reshape(t.size(0), n_heads, t.size(1), d_head)
+        if "interleaved" in slips:
+            return t.unflatten(-1, (d_head, n_heads)).permute(0, 3, 1, 2)
+        return t.unflatten(-1, (n_heads, d_head)).transpose(1, 2)
+
+    q, k, v = split(q), split(k), split(v)
+    scores = k @ q.mT if "transposed" in slips else q @ k.mT
+    if not slips & {"unscaled", "scaled_after"}:
+        size = {"by_d_head": d_head**2, "by_d_model": d_model, "by_n_heads": n_heads, "multiplied": 1 / d_head}
+        scores = scores / math.sqrt(next((n for key, n in size.items() if key in slips), d_head))
+    over = -2 if "columns" in slips else -3 if "over_heads" in slips else -1
+    if mask is None or "mask_ignored" in slips:
+        attention = scores.softmax(over)
+    elif "mask_after" in slips:
+        attention = scores.softmax(over) * mask
+    else:
+        keep = ~mask if "mask_inverted" in slips else mask.mT if "mask_on_queries" in slips else mask
+        attention = scores.masked_fill(~keep, 0.0 if "filled_with_0" in slips else -math.inf).softmax(over)
+    if "no_softmax" in slips:
+        attention = scores if mask is None else scores * mask
+    if "scaled_after" in slips:
+        attention = attention / math.sqrt(d_head)
+    heads = attention.mT @ v if "weights_transposed" in slips else attention @ v
+    if "averaged" in slips:
+        merged = heads.mean(1)
+    elif "summed" in slips:
+        merged = heads.sum(1)
+    elif "view_merge" in slips:
+        merged = heads.reshape(x.shape)
+    elif "interleaved_merge" in slips:
+        merged = heads.permute(0, 2, 3, 1).flatten(-2)
+    else:
+        merged = heads.transpose(1, 2).flatten(-2)
+    out = merged if "no_output" in slips else merged @ weights["o_weight"].T + weights.get("o_bias", 0.0)
+    return out.transpose(0, 1) if "across_batch" in slips else out
+
+
+def _project(x: Tensor, weights: Weights, role: str, n_heads: int, sliced: bool) -> Tensor:
+    weight, bias = weights[f"{role}_weight"], weights.get(f"{role}_bias", 0.0)
+    if sliced:  # each head's map sees only its own slice of the features
+        blocks = weight.unflatten(0, (n_heads, -1))  # (heads, d_head, d_head)
+        projected = torch.einsum("bthi,hoi->btho", x.unflatten(-1, (n_heads, -1)), blocks)
+        return projected.flatten(-2) + bias
+    return x @ weight.T + bias
+
+
+def _unregistered(seen: Evidence) -> bool:
+    return not seen.mappable and any(item["kind"] in ("list", "tuple", "dict", "Tensor") for item in seen.loose)
+
+
+MISTAKES = (
+    Mistake(
+        "unregistered",
+        "heads in a Python list",
+        "Layers kept in a plain list, dict or tensor attribute are invisible to the module: `parameters()` misses "
+        "them, so they are never trained, never saved and never moved to the GPU.",
+        "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
+        sign=_unregistered,
+        switchable=False,
+    ),
+    Mistake(
+        "overwritten",
+        "the caller's tensor is changed",
+        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+        "Look for `+=`, `*=` or a method whose name ends in an underscore.",
+        sign=lambda seen: seen.input_changed,
+        switchable=False,
+    ),
+    Mistake(
+        "view_split",
+        "tokens scrambled into heads",
+        "The width is cut into heads by a `view` straight to (batch, heads, tokens, d_head): the memory is read on in "
+        "order, so a head gets pieces of several tokens.",
+        "Split the last axis first. Then look at which two axes have to trade places.",
+        "split",
+    ),
+    Mistake(
+        "view_merge",
+        "heads merged without the transpose",
+        "The heads are flattened as (batch, heads, tokens, d_head): a token's output is put together from other tokens.",
+        "Which axes must lie side by side before you flatten them into d_model?",
+        "merge",
+    ),
+    Mistake(
+        "interleaved",
+        "the features are dealt out to the heads in turn",
+        "Head h gets every n_heads-th feature; the task gives it the h-th block of d_head neighbouring features.",
+        "Look at the order of heads and d_head when the last axis is split.",
+        "split",
+    ),
+    Mistake(
+        "interleaved_merge",
+        "heads interleaved when merged",
+        "Neighbouring features of a merged token come from different heads; the heads should stand one after the other.",
+        "Look at the order of the last two axes before you flatten them.",
+        "merge",
+    ),
+    Mistake(
+        "no_output",
+        "no output projection",
+        "The heads are put side by side and returned: nothing ever mixes what they found.",
+        "Which of the four maps is left to use after the heads are merged?",
+        "output",
+    ),
+    Mistake(
+        "averaged",
+        "the heads are averaged",
+        "The mean over the heads throws away what only one of them saw.",
+        "How wide should the merged token be, before the output projection?",
+        "merge",
+    ),
+    Mistake(
+        "summed",
+        "the heads are summed",
+        "The sum over the heads throws away which of them saw what.",
+        "How wide should the merged token be, before the output projection?",
+        "merge",
+    ),
+    Mistake(
+        "sliced",
+        "the input is sliced before it is projected",
+        "Each head's map sees only d_head features of a token; it should see all d_model of them.",
+        "How many columns does the query map of one head have?",
+        "project",
+    ),
+    Mistake(
+        "shared_qkv",
+        "one projection for query, key and value",
+        "A token asks, answers and carries with the same vector, so it mostly finds itself.",
+        "How many different maps does the task list?",
+        "project",
+    ),
+    Mistake(
+        "shared_qk",
+        "one projection for query and key",
+        "The scores become symmetric: i looks at j exactly as strongly as j at i.",
+        "Which map makes the keys?",
+        "project",
+    ),
+    Mistake(
+        "k_for_v",
+        "the keys stand in for the values",
+        "The weights average the keys; the value map is not used.",
+        "What do the weights multiply, and which map made it?",
+        "project",
+    ),
+    Mistake(
+        "q_for_v",
+        "the queries stand in for the values",
+        "The weights average the queries; the value map is not used.",
+        "What do the weights multiply, and which map made it?",
+        "project",
+    ),
+    Mistake(
+        "across_batch",
+        "attends across the batch",
+        "The first axis is taken for the tokens: samples of the batch look at each other.",
+        "Which axis of x is the batch? Which axis should the scores compare?",
+        "axes",
+    ),
+    Mistake(
+        "unscaled",
+        "no scaling",
+        "The scores are not divided: they grow with d_head and the softmax saturates.",
+        "Look at what happens to q·k before the softmax.",
+        "scale",
+    ),
+    Mistake(
+        "by_d_head",
+        "divided by d_head instead of its root",
+        "The scores come out too small, so the attention is too flat.",
+        "What is the standard deviation of a dot product of d_head terms?",
+        "scale",
+    ),
+    Mistake(
+        "by_d_model",
+        "divided by √d_model",
+        "The dot product runs over the d_head features of one head, not over d_model: too flat by √n_heads.",
+        "How many terms does one score sum?",
+        "scale",
+    ),
+    Mistake(
+        "by_n_heads",
+        "divided by √n_heads",
+        "The number of heads has no part in one score.",
+        "How many terms does one score sum?",
+        "scale",
+    ),
+    Mistake(
+        "multiplied",
+        "multiplied by √d_head",
+        "The scores are made larger where they should be made smaller.",
+        "Should wider heads give larger or smaller scores?",
+        "scale",
+    ),
+    Mistake(
+        "scaled_after",
+        "scaled after the softmax",
+        "The weights are divided, not the scores: each row sums to 1/√d_head.",
+        "Sum a row of your weights.",
+        "scale",
+    ),
+    Mistake(
+        "columns",
+        "softmax over the queries",
+        "The columns of the weights sum to 1; each query's row should.",
+        "Which axis of the scores counts the keys?",
+        "softmax",
+    ),
+    Mistake(
+        "over_heads",
+        "softmax over the heads",
+        "The heads compete with each other for every pair of tokens.",
+        "Which axis of the scores counts the keys?",
+        "softmax",
+    ),
+    Mistake(
+        "no_softmax",
+        "no softmax",
+        "The scores themselves weigh the values: they are neither positive nor do they sum to 1.",
+        "What turns scores into weights?",
+        "softmax",
+    ),
+    Mistake(
+        "transposed",
+        "the scores are transposed",
+        "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
+        "Whose row is it: the query's or the key's?",
+        "scores",
+    ),
+    Mistake(
+        "weights_transposed",
+        "the weights are transposed before they meet the values",
+        "Each token is given to others in the shares in which it should take from them.",
+        "Sum a row of what you multiply the values by.",
+        "apply",
+    ),
+    Mistake(
+        "mask_ignored",
+        "the mask has no effect",
+        "The result is the same with and without a mask: it is not passed on, or the masked scores are thrown away.",
+        "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
+        "mask",
+    ),
+    Mistake(
+        "mask_after",
+        "masked after the softmax",
+        "The hidden weights are set to 0, but the row no longer sums to 1.",
+        "Where must a hidden key be hidden, so that the others share its weight?",
+        "mask",
+    ),
+    Mistake(
+        "filled_with_0",
+        "hidden scores set to 0",
+        "exp(0) = 1: a hidden key still gets weight.",
+        "Which score has the exponential 0?",
+        "mask",
+    ),
+    Mistake(
+        "mask_inverted",
+        "the mask is inverted",
+        "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+        "Which value of the mask does `masked_fill` replace?",
+        "mask",
+    ),
+    Mistake(
+        "mask_on_queries",
+        "the mask lies on the queries",
+        "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
+        "Which axis of the scores counts the keys?",
+        "mask",
+    ),
+)
+
+MULTI_HEAD_SELF_ATTENTION = Exercise(
+    name="MultiHeadSelfAttention",
+    returns="a tensor of the shape of x, (batch, tokens, d_model)",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "split, attend, merge, project", 0.4),
+        Criterion("one_head", "a single head too", 0.1),
+        Criterion("mask", "padding and causal masks are respected", 0.2),
+        Criterion("gradients", "gradients reach x and all four maps", 0.1),
+        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=MISTAKES,
+    cases=cases,
+    reference=right_answer,
+    variation=variation,
+    mappings=mappings,
+    needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
+    forbidden=frozenset(
+        {
+            "multi_head_attention_forward",
+            "_native_multi_head_attention",
+            "scaled_dot_product_attention",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_attention_math",
+        }
+    ),
+    forbidden_reason="The task is to write the heads yourself, around the attention function that is given.",
+)

@@ -1,0 +1,312 @@
+"""The sin-cos table, and the module that adds it (lab 3)."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Weights
+from headroom import reference
+
+
+def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
+    """The sin-cos table with mistakes switched on."""
+    start = 1 if "from_one" in slips else 0
+    position = torch.arange(start, start + n_tokens, dtype=torch.get_default_dtype())[:, None]
+    two_i = torch.arange(0, d_model, 2, dtype=position.dtype)
+    exponent = two_i / d_model
+    cos_exponent = exponent
+    if "doubled" in slips:
+        exponent = cos_exponent = 2 * exponent
+    elif "halved" in slips:
+        exponent = cos_exponent = exponent / 2
+    elif "own_cosine" in slips:
+        cos_exponent = (two_i + 1) / d_model
+    elif "floored" in slips:
+        exponent = cos_exponent = torch.zeros_like(exponent)
+    elif "spread" in slips:
+        exponent = cos_exponent = torch.arange(len(two_i), dtype=position.dtype) / max(1, len(two_i) - 1)
+    base = 1000.0 if "base" in slips else 10000.0
+    sign = 1 if "inverted" in slips else -1
+    sine = (position * base ** (sign * exponent)).sin()
+    cosine = (position * base ** (sign * cos_exponent)).cos()
+    if "swapped" in slips:
+        sine, cosine = cosine, sine
+    if "no_cosine" in slips:
+        cosine = sine
+    if "concatenated" in slips:
+        return torch.cat([sine, cosine], dim=1)[:, :d_model]
+    result = torch.zeros(n_tokens, d_model, dtype=position.dtype)
+    result[:, 0::2] = sine
+    if "odd" in slips and d_model % 2:
+        return result.index_copy(1, torch.arange(1, d_model, 2), cosine)  # one cosine too many: raises
+    result[:, 1::2] = cosine[:, : d_model // 2]
+    return result
+
+
+def _only_odd_widths_fail(width: int):
+    """Recognises code that is right for every even width and for no odd one; `width` says where a case keeps it."""
+
+    def sign(seen: Evidence) -> bool:
+        odd = {i for i, c in enumerate(seen.cases) if (c.inputs[1] if width else c.build[0]) % 2}
+        even = set(range(len(seen.cases))) - odd
+        return bool(odd) and even <= seen.right and not odd & seen.right
+
+    return sign
+
+
+def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
+    """The mistakes of the table; the module that adds it can make each of them too."""
+    return (
+        Mistake(
+            "odd",
+            "an odd d_model does not fit",
+            "Even widths come out right, odd ones do not: with an odd d_model there is one sine more than there are cosines.",
+            "Write down the columns for d_model = 5 and count the sines and the cosines.",
+            "odd",
+            sign=odd_sign,
+        ),
+        Mistake(
+            "floored",
+            "an integer division floors the exponent",
+            "The exponent is 0 in every column, so all columns share one frequency: the table has rank 2.",
+            "Print the exponents. How many different ones are there?",
+            "exponent",
+        ),
+        Mistake(
+            "doubled",
+            "the exponent is doubled",
+            "The frequencies fall twice as fast as they should: `arange(0, d_model, 2)` already holds 2i.",
+            "Write down the exponent for the third pair of columns and compare it with the formula.",
+            "exponent",
+        ),
+        Mistake(
+            "halved",
+            "the exponent is i / d_model",
+            "Only half of the range of frequencies is used: the formula has 2i, the index of the even column.",
+            "Write down the exponent for the last pair of columns: how close to 1 does it come?",
+            "exponent",
+        ),
+        Mistake(
+            "own_cosine",
+            "the cosine has its own exponent",
+            "Sine and cosine of a pair have different frequencies, so a shift is no longer a rotation.",
+            "Columns 2i and 2i + 1 belong together. What do they share?",
+            "exponent",
+        ),
+        Mistake(
+            "spread",
+            "the frequencies are spread from 1 to 1/10000 inclusive",
+            "The exponent is divided by the number of pairs minus one (the layout of another library), not by d_model.",
+            "Compare the exponent of the last pair with the formula.",
+            "exponent",
+        ),
+        Mistake(
+            "inverted",
+            "the angle is multiplied where it should be divided",
+            "The frequencies grow along the columns instead of falling: position · 10000^(+2i/d_model).",
+            "Look at the sign of the exponent.",
+            "sign",
+        ),
+        Mistake(
+            "base",
+            "the base is not 10000",
+            "The frequencies fall too slowly along the columns, as with the base 1000.",
+            "Compare the constant with the formula.",
+            "base",
+        ),
+        Mistake(
+            "concatenated",
+            "the sines and cosines stand in two blocks",
+            "All sines come first, then all cosines; the paper's layout alternates them.",
+            "Which columns does the formula give to the sines?",
+            "layout",
+        ),
+        Mistake(
+            "swapped",
+            "sine and cosine are swapped",
+            "The even columns hold cosines, the odd ones sines.",
+            "Look at position 0: which columns should be 0 and which 1?",
+            "function",
+        ),
+        Mistake(
+            "no_cosine",
+            "both columns of a pair hold the sine",
+            "Without the cosine, a shift of the position is not a linear map of the pair.",
+            "Look at position 0: which columns should be 0 and which 1?",
+            "function",
+        ),
+        Mistake(
+            "from_one",
+            "the positions start at 1",
+            "Every row is that of the next position; the first row should be that of position 0.",
+            "What should the row of position 0 look like?",
+            "position",
+        ),
+    )
+
+
+def _float32_is_fine(position: np.ndarray) -> np.ndarray:
+    """Allowed error of a table computed in float32: the angle's rounding grows with the position."""
+    return 3e-6 * (1 + position)
+
+
+# --- sinusoidal_encoding(n_tokens, d_model) ----------------------------------------------------------------------
+
+
+def table_cases(rng: np.random.Generator) -> list[Case]:
+    def case(tag: str, n_tokens: int, d_model: int, **kwargs) -> Case:
+        return Case(tag, f"n_tokens={n_tokens}, d_model={d_model}", (int(n_tokens), int(d_model)), **kwargs)
+
+    even, odd = 2 * rng.integers(4, 20), 2 * rng.integers(4, 20) + 1
+    return [
+        case("values", 6, 8, visible=True),
+        case("values", rng.integers(20, 60), even),
+        case("values", rng.integers(90, 200), even + 2),
+        case("odd", 4, 5, visible=True),
+        case("odd", rng.integers(10, 40), odd),
+        case("edges", 1, 4, visible=True),
+        case("edges", 9, 2),
+    ]
+
+
+SINUSOIDAL_ENCODING = Exercise(
+    name="sinusoidal_encoding",
+    returns="a tensor (n_tokens, d_model)",
+    shape=lambda case: case.inputs,
+    criteria=(
+        Criterion("shape", "runs, and the table has shape (n_tokens, d_model)", 0.1),
+        Criterion("values", "sine and cosine pairs at the right frequencies", 0.6),
+        Criterion("odd", "odd widths too", 0.2),
+        Criterion("edges", "a single position, a single pair", 0.1),
+    ),
+    mistakes=table_mistakes(_only_odd_widths_fail(1)),
+    cases=table_cases,
+    reference=lambda build, inputs, weights: reference.sinusoidal_encoding(*inputs),
+    variation=lambda build, inputs, weights, slips: table(*inputs, slips),
+    tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0])[:, None]),
+)
+
+
+# --- PositionalEncoding(d_model, max_tokens) ---------------------------------------------------------------------
+
+
+def module_cases(rng: np.random.Generator) -> list[Case]:
+    visible = np.random.default_rng(3)
+
+    def case(tag: str, x: np.ndarray, max_tokens: int, **kwargs) -> Case:
+        label = f"d_model={x.shape[-1]}, max_tokens={max_tokens}, x of shape {x.shape}"
+        return Case(tag, label, (x,), (x.shape[-1], int(max_tokens)), differentiate=True, **kwargs)
+
+    batch, tokens = rng.choice([2, 3, 4, 5, 6], size=2, replace=False)
+    d_model = 2 * int(rng.integers(4, 8))
+    return [
+        case("values", visible.normal(size=(2, 5, 8)), 9, visible=True),
+        case("values", rng.normal(size=(batch, tokens, d_model)), 30),
+        case("length", visible.normal(size=(3, 4, 6)), 4, visible=True),
+        case("length", rng.normal(size=(batch, 1, d_model)), 8),
+        case("length", rng.normal(size=(1, 12, d_model)), 40),
+        case("odd", rng.normal(size=(batch, tokens, 7)), 10),
+        Case("manners", "float32", (rng.normal(size=(2, 3, 8)),), (8, 5), dtype="float32"),
+    ]
+
+
+def add_table(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """x plus the table, with mistakes switched on."""
+    (x,) = inputs
+    d_model, max_tokens = build
+    encoding = table(max_tokens, d_model, slips).to(x.dtype)
+    if "whole_table" in slips:
+        return x + encoding
+    rows = encoding[: x.size(0), None] if "by_batch" in slips else encoding[: x.size(1)]
+    if "last_rows" in slips:
+        rows = encoding[-x.size(1) :]
+    if "not_added" in slips:
+        return rows.expand_as(x)
+    if "scaled" in slips:
+        return x * d_model**0.5 + rows
+    return (2 * x if "twice" in slips else x) + rows
+
+
+def _table_is_trained(seen: Evidence) -> bool:
+    return any(parameter.trained for parameter in seen.parameters)
+
+
+MODULE_MISTAKES = (
+    Mistake(
+        "trained",
+        "the table is trained",
+        "The table is a parameter with a gradient: an optimizer will change it, and it is no longer sin-cos.",
+        "Which kind of tensor moves with a module, but is not trained?",
+        sign=_table_is_trained,
+        switchable=False,
+    ),
+    Mistake(
+        "overwritten",
+        "the caller's tensor is changed",
+        "The addition is done in place: after the call, the x of the caller holds the sum.",
+        "Look for `+=` or a method whose name ends in an underscore.",
+        sign=lambda seen: seen.input_changed,
+        switchable=False,
+    ),
+    Mistake(
+        "by_batch",
+        "the table is indexed by the batch",
+        "Every token of a sample gets the same row: the row of the sample's place in the batch.",
+        "Which axis of x counts the tokens?",
+        "rows",
+    ),
+    Mistake(
+        "whole_table",
+        "the table is not cut to the length of x",
+        "All max_tokens rows are added, which fits only when x is that long.",
+        "How many rows does a sequence of x.size(1) tokens need?",
+        "rows",
+    ),
+    Mistake(
+        "last_rows",
+        "the last rows of the table are added",
+        "The tokens get the positions at the end of the table, not those from 0 on.",
+        "Which position has the first token?",
+        "rows",
+    ),
+    Mistake(
+        "twice",
+        "x is added twice",
+        "The result is 2x + table: the module adds x itself, and something adds it once more.",
+        "Follow x through `forward` and count.",
+        "sum",
+    ),
+    Mistake(
+        "not_added",
+        "the table is returned without x",
+        "The result holds positions only; the tokens are lost.",
+        "What should a token still know after its position was added?",
+        "sum",
+    ),
+    Mistake(
+        "scaled",
+        "x is scaled by √d_model",
+        "The scaling belongs to the embedding that comes before, not to this module.",
+        "Compare your `forward` with the task: what is x multiplied by?",
+        "sum",
+    ),
+)
+
+POSITIONAL_ENCODING = Exercise(
+    name="PositionalEncoding",
+    returns="a tensor of the shape of x, (batch, tokens, d_model)",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "each token gets the row of its own position", 0.4),
+        Criterion("length", "any length up to max_tokens, any batch", 0.2),
+        Criterion("odd", "odd widths too", 0.1),
+        Criterion("gradients", "the gradient reaches x", 0.1),
+        Criterion("manners", "the table is not trained, x stays untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=MODULE_MISTAKES + table_mistakes(_only_odd_widths_fail(0)),
+    cases=module_cases,
+    reference=lambda build, inputs, weights: reference.PositionalEncoding(*build)(*inputs),
+    variation=add_table,
+    tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0].shape[1])[None, :, None]),
+)

@@ -1,0 +1,477 @@
+"""The half of a check that holds the answers: it asks the probe, compares, diagnoses and scores.
+
+It never runs student code and believes nothing that it cannot compare: what the probe reports is parsed as
+hostile input, every expected value is computed here, and no score ever crosses the line.
+"""
+
+import itertools
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder import probe
+from autograder.exercise import Case, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.verdict import Difference, Result, Verdict, not_judged
+
+Ask = Callable[[bytes], bytes]
+MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
+MAX_READINGS = 150  # ways to read a student's parameters that are tried
+
+
+class NoAnswer(Exception):
+    """The probe's kernel did not answer: it died, hung or was never there. The text says which, as a sentence."""
+
+
+def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
+    """Judge what a student wrote.
+
+    Args:
+        exercise: the task.
+        ask: carries a packed request to the probe and brings the packed reply; raises `NoAnswer` if none comes.
+        seed: of the hidden cases and the weights; drawn afresh if None.
+
+    Returns:
+        the verdict. Whatever the student's code or the reply does, there is one.
+    """
+    rng = np.random.default_rng(secrets.randbits(64) if seed is None else seed)
+    try:
+        trial = _Trial(exercise, exercise.cases(rng), rng)
+        return trial.run(ask)
+    except NoAnswer as silence:
+        return not_judged(exercise.name, str(silence))
+    except _Malformed:
+        return not_judged(exercise.name, "the check got an answer that it cannot read, so nothing could be compared.")
+
+
+class _Malformed(Exception):
+    """The probe's reply is not what a probe would say."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the student's code did with one case."""
+
+    error: dict | None = None
+    type: str = ""
+    output: np.ndarray | None = None
+    dtype: str = ""
+    input_changed: bool = False
+    repeats: bool = True
+    input_gradients: tuple[np.ndarray | None, ...] | None = None
+    weight_gradients: dict[str, np.ndarray | None] | None = None
+    called: frozenset[str] = frozenset()
+    printed: str = ""
+
+
+class _Trial:
+    """One judgement: the cases, the weights drawn for them, what the student's code did, what was right."""
+
+    def __init__(self, exercise: Exercise, cases: list[Case], rng: np.random.Generator):
+        self.exercise, self.cases, self.rng = exercise, cases, rng
+        self.parameters: list[dict[str, tuple[Parameter, Tensor]]] = [{} for _ in cases]  # per case, by name
+        self.loose: tuple[dict, ...] = ()
+        self.outcomes: list[_Outcome] = []
+        self.cotangents = [rng.normal(size=exercise.shape(case)) if case.differentiate else None for case in cases]
+
+    def run(self, ask: Ask) -> Verdict:
+        if any(case.build is not None for case in self.cases) and (early := self._describe(ask)):
+            return early
+        self._call(ask)
+        if early := self._nothing_to_compare():
+            return early
+        self._find_reading()
+        return self._conclude()
+
+    # --- Asking --------------------------------------------------------------------------------------------------
+
+    def _describe(self, ask: Ask) -> Verdict | None:
+        """Learn the parameters and draw weights for them; a verdict if no object can be built."""
+        replies = _read(ask, {"do": "describe", "builds": [list(case.build) for case in self.cases]}, len(self.cases))
+        name = self.exercise.name
+        for i, reply in enumerate(replies):
+            if "error" in reply:
+                error = _error(reply)
+                if error["type"] == "NotImplementedError":
+                    return not_judged(name, "not attempted yet: `__init__` still raises NotImplementedError.")
+                arguments = ", ".join(map(str, self.cases[i].build))
+                return not_judged(
+                    name,
+                    f"{name}({arguments}) raised {error['type']}: {error['message']}",
+                    error["lines"],
+                )
+            if "not_a_module" in reply:
+                return not_judged(name, f"{name}(…) is a {_text(reply['not_a_module'])}, not an nn.Module.")
+            self.parameters[i] = self._draw(reply)
+            self.loose = self.loose or tuple(
+                {"name": _text(item.get("name")), "kind": _text(item.get("kind"))} for item in _dicts(reply, "loose")
+            )
+        return None
+
+    def _draw(self, reply: dict) -> dict[str, tuple[Parameter, Tensor]]:
+        """Random weights for described parameters: away from 0 and 1, matrices of a size that makes attention matter."""
+        drawn, total = {}, 0
+        for item in _dicts(reply, "parameters"):
+            name, shape, constant = item.get("name"), item.get("shape"), item.get("constant")
+            if not isinstance(name, str) or not isinstance(shape, list) or not all(type(n) is int for n in shape):
+                raise _Malformed
+            total += int(np.prod(shape, dtype=object))
+            if min(shape, default=0) < 0 or total > MAX_WEIGHTS:
+                raise _Malformed
+            if len(shape) > 1:
+                values = self.rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
+            else:
+                values = self.rng.uniform(0.4, 1.6, shape) * self.rng.choice([-1.0, 1.0], shape)
+            parameter = Parameter(
+                name,
+                tuple(shape),
+                item.get("trained") is True,
+                float(constant) if isinstance(constant, int | float) else None,
+            )
+            drawn[name] = (parameter, torch.from_numpy(np.asarray(values)).requires_grad_())
+        return drawn
+
+    def _call(self, ask: Ask) -> None:
+        requests = []
+        for i, case in enumerate(self.cases):
+            request: dict[str, Any] = {
+                "inputs": list(case.inputs),
+                "dtype": case.dtype,
+                "watch": i == 0,
+                "twice": i == 0,
+            }
+            if case.build is not None:
+                weights = {name: tensor.detach().numpy() for name, (_, tensor) in self.parameters[i].items()}
+                request |= {"build": list(case.build), "weights": weights if self.exercise.needs else {}}
+            if self.cotangents[i] is not None:
+                request["cotangent"] = self.cotangents[i]
+            requests.append(request)
+        self.outcomes = [_outcome(reply) for reply in _read(ask, {"do": "run", "cases": requests}, len(requests))]
+
+    def _nothing_to_compare(self) -> Verdict | None:
+        """A verdict where no case came to a tensor, or where somebody else's code did the work."""
+        name = self.exercise.name
+        forbidden = sorted(self.outcomes[0].called & self.exercise.forbidden)
+        if forbidden:
+            return not_judged(name, f"your code calls `{forbidden[0]}`. {self.exercise.forbidden_reason}")
+        if any(outcome.output is not None for outcome in self.outcomes):
+            return None
+        errors = [outcome.error for outcome in self.outcomes if outcome.error]
+        if any(error["type"] == "NotImplementedError" for error in errors):
+            return not_judged(name, "not attempted yet: the code still raises NotImplementedError.")
+        if not errors:
+            kind = self.outcomes[0].type
+            got = "nothing (None): is the `return` missing?" if kind == "NoneType" else f"a {kind}"
+            return not_judged(name, f"it should return {self.exercise.returns}; it returned {got}")
+        self._find_reading()
+        return not_judged(
+            name, f"it raised {errors[0]['type']}: {errors[0]['message']}", errors[0]["lines"], self._diagnose()
+        )
+
+    # --- Comparing -----------------------------------------------------------------------------------------------
+
+    def _readings(self, i: int) -> Iterator[Weights]:
+        """Ways to read the parameters of case i as roles; at least one."""
+        found = itertools.islice(self.exercise.mappings(self.parameters[i], self.cases[i].build), MAX_READINGS)
+        yield from itertools.chain(found, itertools.repeat({}, 0))
+
+    def _find_reading(self) -> None:
+        """Choose the reading of the student's parameters under which most cases come out right."""
+        candidates: list[list[Weights]] = [list(self._readings(i)) for i in range(len(self.cases))]
+        best: tuple[int, int] = (-1, 0)
+        self.readings = [[options[0] if options else {} for options in candidates]]
+        self.expected: list[Tensor | None] = [None] * len(self.cases)
+        for reading in range(min(map(len, candidates))):
+            weights = [options[reading] for options in candidates]
+            expected = [self._reference(i, weights[i]) for i in range(len(self.cases))]
+            count = sum(self._agrees(i, answer) for i, answer in enumerate(expected))
+            if reading and reading < 4:
+                self.readings.append(weights)
+            if count > best[0]:
+                best = (count, reading)
+                self.expected = expected
+                self.readings[0], best_weights = weights, weights
+            if count == len(self.cases):
+                break
+        if best[0] >= 0:
+            self.readings = [best_weights] + [weights for weights in self.readings[1:] if weights is not best_weights]
+
+    def _reference(self, i: int, weights: Weights) -> Tensor | None:
+        """The right answer to case i, differentiable; None if these weights allow none."""
+        if not self.exercise.needs <= weights.keys():
+            return None
+        try:
+            answer = self.exercise.reference(self.cases[i].build, self._inputs(i), weights)
+        except (RuntimeError, KeyError):
+            return None
+        return answer if tuple(answer.shape) == tuple(self.exercise.shape(self.cases[i])) else None
+
+    def _inputs(self, i: int) -> tuple:
+        """The inputs of case i as tensors; the first is the same leaf at every call, so that it can be differentiated."""
+        if not hasattr(self, "_leaves"):
+            self._leaves: dict[int, tuple] = {}
+        if i not in self._leaves:
+            self._leaves[i] = tuple(
+                torch.from_numpy(value).requires_grad_(value.dtype.kind == "f")
+                if isinstance(value, np.ndarray)
+                else value
+                for value in self.cases[i].inputs
+            )
+        return self._leaves[i]
+
+    def _agrees(self, i: int, answer: Tensor | None) -> bool:
+        """Whether the student's output of case i equals `answer`."""
+        got = self.outcomes[i].output
+        if answer is None or got is None or got.shape != tuple(answer.shape):
+            return False
+        expected = answer.detach().numpy()
+        case = self.cases[i]
+        tolerance = self.exercise.tolerance(case, expected) * (20.0 if case.dtype == "float32" else 1.0)
+        finite = np.isfinite(expected)
+        size = max(1e-3, float(np.abs(expected[finite]).max(initial=0.0)))
+        with np.errstate(invalid="ignore"):
+            return bool(np.all((np.abs(got - expected) <= tolerance * size) | (np.isnan(got) & np.isnan(expected))))
+
+    def _gradient_gaps(self, i: int, answer: Tensor) -> list[str] | None:
+        """Names of the inputs and parameters whose gradient differs from that of `answer`; None if not asked for."""
+        outcome, cotangent = self.outcomes[i], self.cotangents[i]
+        if cotangent is None:
+            return None
+        got_inputs, got_weights = outcome.input_gradients, outcome.weight_gradients
+        leaves = {"the input": self._inputs(i)[0]}
+        got = {"the input": got_inputs[0] if got_inputs else None}
+        for name, (parameter, tensor) in self.parameters[i].items():
+            if parameter.trained and self.exercise.needs:
+                leaves[name], got[name] = tensor, (got_weights or {}).get(name)
+        wanted = torch.autograd.grad(
+            answer, list(leaves.values()), torch.from_numpy(cotangent), allow_unused=True, retain_graph=True
+        )
+        right = {n: np.zeros(leaves[n].shape) if g is None else g.numpy() for n, g in zip(leaves, wanted, strict=True)}
+        size = max(float(np.abs(value).max(initial=0.0)) for value in right.values())
+        gaps = []
+        for name, value in right.items():
+            mine = np.zeros(value.shape) if got[name] is None else got[name]
+            if mine.shape != value.shape or not np.all(np.abs(mine - value) <= 1e-5 * max(1e-3, size)):
+                gaps.append(name)
+        return gaps
+
+    # --- Concluding ----------------------------------------------------------------------------------------------
+
+    def _conclude(self) -> Verdict:
+        exercise, cases, outcomes = self.exercise, self.cases, self.outcomes
+        right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
+        gaps: dict[str, list[str]] = {}
+        for i in range(len(cases)):
+            if right[i] and (missing := self._gradient_gaps(i, self.expected[i])) is not None:
+                gaps[cases[i].label] = missing
+        signs = [mistake for mistake in exercise.mistakes if mistake.sign and mistake.sign(self._evidence(right))]
+
+        results = []
+        for criterion in exercise.criteria:
+            holds, note = self._criterion(criterion.key, right, gaps, signs)
+            results.append(Result(criterion.title, criterion.share, holds, note))
+        printed = next((o.printed for o, case in zip(outcomes, cases, strict=True) if case.visible and o.printed), "")
+        if all(result.holds for result in results):
+            return Verdict(exercise.name, f"all {len(cases)} cases agree.", tuple(results), printed=printed)
+
+        mistakes = list(signs)
+        if not all(right) or any(gaps.values()):
+            mistakes += [mistake for mistake in self._diagnose() if mistake not in mistakes]
+        failing = [outcome.error for outcome in outcomes if outcome.error]
+        headline = f"{sum(right)} of {len(cases)} cases agree."
+        if failing:
+            headline += f" {len(failing)} raised {failing[0]['type']}: {failing[0]['message']}"
+        return Verdict(
+            exercise.name,
+            headline,
+            tuple(results),
+            tuple(mistakes),
+            self._first_difference(right),
+            tuple(failing[0]["lines"]) if failing else (),
+            printed,
+        )
+
+    def _evidence(self, right: list[bool]) -> Evidence:
+        return Evidence(
+            cases=tuple(self.cases),
+            parameters=tuple(parameter for parameter, _ in self.parameters[0].values()),
+            loose=self.loose,
+            failed=frozenset(i for i, outcome in enumerate(self.outcomes) if outcome.error),
+            right=frozenset(i for i, agrees in enumerate(right) if agrees),
+            input_changed=any(outcome.input_changed for outcome in self.outcomes),
+            mappable=all(answer is not None for answer in self.expected),
+        )
+
+    def _criterion(
+        self, key: str, right: list[bool], gaps: dict[str, list[str]], signs: list[Mistake]
+    ) -> tuple[bool, str]:
+        """Whether a criterion holds, and a note."""
+        if key == "shape":
+            return self._shapes()
+        if key == "gradients":
+            missing = sorted({name for names in gaps.values() for name in names})
+            if missing:
+                return False, f"the gradient of {', '.join(missing[:4])} differs"
+            return (True, "") if gaps else (False, "no case agrees, so no gradient can be compared")
+        if key == "manners":
+            return self._manners(signs)
+        chosen = [i for i, case in enumerate(self.cases) if case.tag == key]
+        agreeing = sum(right[i] for i in chosen)
+        holds = agreeing == len(chosen)
+        return holds, "" if holds else f"{agreeing} of {len(chosen)} cases agree"
+
+    def _shapes(self) -> tuple[bool, str]:
+        for case, outcome in zip(self.cases, self.outcomes, strict=True):
+            shape = tuple(self.exercise.shape(case))
+            if outcome.error:
+                return False, f"raises {outcome.error['type']}" + (f" for {case.label}" if case.visible else "")
+            if outcome.output is None:
+                return False, f"returns a {outcome.type}, should be {self.exercise.returns}"
+            if outcome.output.shape != shape:
+                seen = f", should be {shape}" if case.visible else f"; it should be {self.exercise.returns}"
+                return False, f"a result has shape {outcome.output.shape}{seen}"
+        return True, ""
+
+    def _manners(self, signs: list[Mistake]) -> tuple[bool, str]:
+        if signs and any(not sign.switchable for sign in signs):
+            return False, next(sign.name for sign in signs if not sign.switchable)
+        roles = self.exercise.needs - self.readings[0][0].keys()
+        if roles:
+            names = ", ".join(sorted(role.removesuffix("_weight") for role in roles))
+            return False, f"no parameter found for {names}"
+        if self.exercise.needs and not all(p.trained for pairs in self.parameters for p, _ in pairs.values()):
+            return False, "a parameter does not require a gradient"
+        if not all(outcome.repeats for outcome in self.outcomes):
+            return False, "the same input gives another result the second time"
+        for case, outcome in zip(self.cases, self.outcomes, strict=True):
+            if case.dtype == "float32" and (outcome.output is None or outcome.dtype != "float32"):
+                return False, f"float32 in, {outcome.dtype or 'an error'} out"
+        return True, ""
+
+    def _first_difference(self, right: list[bool]) -> Difference | None:
+        for i, case in enumerate(self.cases):
+            got, answer = self.outcomes[i].output, self.expected[i]
+            if not case.visible or right[i] or got is None or answer is None or got.shape != tuple(answer.shape):
+                continue
+            expected = answer.detach().numpy()
+            off = ~(np.abs(got - expected) <= 1e-4 * max(1e-3, float(np.abs(expected).max(initial=0.0))))
+            if not off.any():
+                continue
+            at = tuple(int(n) for n in np.argwhere(off)[0])
+            note = f"{int(off.sum())} of {off.size} values differ."
+            with np.errstate(all="ignore"):
+                ratio = got[off] / expected[off]
+            if off.all() and np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
+                note = f"Every value is {ratio.mean():.4g} times the expected one."
+            return Difference(case.label, f"[{', '.join(map(str, at))}]", f"{expected[at]:.5g}", f"{got[at]:.5g}", note)
+        return None
+
+    # --- Diagnosing ----------------------------------------------------------------------------------------------
+
+    def _diagnose(self) -> tuple[Mistake, ...]:
+        """The known mistakes, alone or two together, that do exactly what the student's code did."""
+        known = [mistake for mistake in self.exercise.mistakes if mistake.switchable]
+        alone = [(mistake,) for mistake in known]
+        pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
+        for weights in self.readings:
+            for group in itertools.chain(alone, pairs):
+                if self._explains(frozenset(mistake.key for mistake in group), weights):
+                    return group
+        return ()
+
+    def _explains(self, slips: frozenset[str], weights: list[Weights]) -> bool:
+        """Whether switching `slips` on reproduces every case: outputs, shapes and errors; gradients if outputs are right."""
+        exercise, reproduced, all_right = self.exercise, 0, True
+        for i, case in enumerate(self.cases):
+            outcome = self.outcomes[i]
+            if case.dtype != "float64":
+                continue
+            try:
+                answer = exercise.variation(case.build, self._inputs(i), weights[i], slips)
+            except (RuntimeError, KeyError, IndexError) as error:
+                same = outcome.error is not None and outcome.error["type"] == type(error).__name__
+                if not same or (not reproduced and _first_line(error) != outcome.error["message"].split("\n")[0]):
+                    return False
+                continue
+            if not self._agrees(i, answer):
+                return False
+            reproduced += 1
+            if not self._agrees(i, self.expected[i]):
+                all_right = False
+            elif all_right and (self._gradient_gaps(i, answer) or not self._gradient_gaps(i, self.expected[i])):
+                all_right = all_right and self.cotangents[i] is None
+                if self.cotangents[i] is not None and self._gradient_gaps(i, answer):
+                    return False
+        return True
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n")[0]
+
+
+# --- Reading hostile replies -------------------------------------------------------------------------------------
+
+
+def _read(ask: Ask, request: dict, count: int) -> list[dict]:
+    try:
+        replies = probe.unpack(ask(probe.pack(request)))
+    except ValueError as error:
+        raise _Malformed from error
+    if not isinstance(replies, list) or len(replies) != count or not all(isinstance(r, dict) for r in replies):
+        raise _Malformed
+    return replies
+
+
+def _dicts(reply: dict, key: str) -> list[dict]:
+    items = reply.get(key)
+    if not isinstance(items, list) or len(items) > probe.MAX_NAMES or not all(isinstance(i, dict) for i in items):
+        raise _Malformed
+    return items
+
+
+def _text(value: Any, limit: int = 500) -> str:
+    """Text from the probe: bounded, and without control characters other than line breaks."""
+    text = value if isinstance(value, str) else ""
+    return "".join(c for c in text[:limit] if c == "\n" or c.isprintable())
+
+
+def _error(reply: dict) -> dict:
+    error = reply.get("error")
+    if not isinstance(error, dict):
+        raise _Malformed
+    lines = error.get("lines")
+    lines = tuple(_text(line) for line in lines[:6]) if isinstance(lines, list) else ()
+    return {"type": _text(error.get("type"), 80), "message": _text(error.get("message")), "lines": lines}
+
+
+def _array(value: Any) -> np.ndarray | None:
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    raise _Malformed
+
+
+def _outcome(reply: dict) -> _Outcome:
+    printed = _text(reply.get("printed"), 1000)
+    if "error" in reply:
+        return _Outcome(error=_error(reply), printed=printed)
+    output, called = _array(reply.get("output")), reply.get("called", [])
+    inputs, weights = reply.get("input_gradients"), reply.get("weight_gradients")
+    if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
+        raise _Malformed
+    if (inputs is not None and not isinstance(inputs, list)) or (weights is not None and not isinstance(weights, dict)):
+        raise _Malformed
+    return _Outcome(
+        type=_text(reply.get("type"), 80),
+        output=output,
+        dtype=_text(reply.get("dtype"), 20),
+        input_changed=reply.get("input_changed") is True,
+        repeats=reply.get("repeats", True) is True,
+        input_gradients=None if inputs is None else tuple(_array(g) for g in inputs),
+        weight_gradients=None if weights is None else {name: _array(g) for name, g in weights.items()},
+        called=frozenset(called),
+        printed=printed,
+    )

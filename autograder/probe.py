@@ -1,0 +1,260 @@
+"""The half of a check that runs where the student's code lives: it does what it is asked and knows no answers.
+
+A request names a function or a class, arguments, weights and inputs; the reply says what came out: plain arrays,
+names and shapes, or how it failed. This file stands alone (standard library, NumPy, torch), so that it can be
+sent into a kernel where nothing else of the grader exists. What it returns is evidence, not truth: the judge
+believes none of it that it has not compared with what it knows.
+
+Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays of a few known types. No pickle.
+"""
+
+import contextlib
+import io
+import json
+import os
+import struct
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything else is converted or refused
+MAX_ELEMENTS = 1_000_000  # of one array
+MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
+MAX_NAMES = 500  # parameters, operations and the like in one list
+
+
+# --- The wire: plain values and typed arrays, as bytes -----------------------------------------------------------
+
+
+def pack(message: Any) -> bytes:
+    """Bytes of a message: nested dicts, lists, strings, numbers, booleans, None, and arrays of `DTYPES`."""
+    arrays: list[np.ndarray] = []
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays.append(np.ascontiguousarray(value))
+            return {"$array": len(arrays) - 1}
+        if isinstance(value, dict):
+            return {str(key): plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(item) for item in value]
+        return value
+
+    body = plain(message)
+    kinds = [[a.dtype.name, list(a.shape)] for a in arrays]
+    header = json.dumps({"body": body, "arrays": kinds}).encode()
+    return struct.pack("!I", len(header)) + header + b"".join(a.tobytes() for a in arrays)
+
+
+def unpack(data: bytes) -> Any:
+    """The message that `pack` wrote. Reads hostile bytes: ValueError on anything but a well-formed message."""
+    try:
+        (size,) = struct.unpack_from("!I", data)
+        header = json.loads(data[4 : 4 + size])
+        kinds, body, at = header["arrays"], header["body"], 4 + size
+        arrays = []
+        for name, shape in kinds:
+            if name not in DTYPES or not all(type(n) is int and 0 <= n <= MAX_ELEMENTS for n in shape):
+                raise ValueError(f"an array of dtype {name!r} and shape {shape!r}")
+            dtype, count = np.dtype(name), int(np.prod(shape, dtype=object))
+            if count > MAX_ELEMENTS or at + count * dtype.itemsize > len(data):
+                raise ValueError(f"an array of {count} elements")
+            raw = data[at : at + count * dtype.itemsize]
+            if name == "bool" and raw.strip(b"\x00\x01"):
+                raise ValueError("a bool array with bytes other than 0 and 1")
+            arrays.append(np.frombuffer(raw, dtype).reshape(shape))
+            at += count * dtype.itemsize
+        if at != len(data):
+            raise ValueError("bytes left over")
+
+        def restore(value: Any) -> Any:
+            if isinstance(value, dict):
+                return arrays[value["$array"]] if "$array" in value else {k: restore(v) for k, v in value.items()}
+            return [restore(item) for item in value] if isinstance(value, list) else value
+
+        return restore(body)
+    except (ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError, AttributeError) as error:
+        raise ValueError(f"not a message of the probe: {error}") from None
+
+
+# --- Answering a request -----------------------------------------------------------------------------------------
+
+
+def answer(request: bytes, target: Any) -> bytes:
+    """Do what a packed request asks with `target`, the student's function or class, and pack what happened.
+
+    Two requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
+    arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
+    and, where a case gives a cotangent, differentiates. The reply is a list with one dict per build or case.
+    """
+    ask = unpack(request)
+    if ask["do"] == "describe":
+        return pack([_guarded(lambda args=args: _describe(target, args)) for args in ask["builds"]])
+    return pack([_guarded(lambda case=case: _run(target, case)) for case in ask["cases"]])
+
+
+def _guarded(work: Callable[[], dict]) -> dict:
+    """Run `work` with the outside kept still: no prints, no warnings, global torch settings restored."""
+    printed, dtype = io.StringIO(), torch.get_default_dtype()
+    try:
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+            torch.random.fork_rng(devices=[]),
+            torch.enable_grad(),
+        ):
+            warnings.simplefilter("ignore")
+            torch.manual_seed(0)
+            torch.set_default_dtype(torch.float64)  # exact enough that style and order of operations do not matter
+            reply = work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: the student's code may raise anything
+        reply = {"error": _describe_error(error)}
+    finally:
+        torch.set_default_dtype(dtype)
+    return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
+
+
+def _describe(target: Any, args: list) -> dict:
+    module = target(*args)
+    if not isinstance(module, nn.Module):
+        return {"not_a_module": type(module).__name__}
+    parameters = []
+    for name, parameter in list(module.named_parameters())[:MAX_NAMES]:
+        first = float(parameter.detach().flatten()[0]) if parameter.numel() else 0.0
+        parameters.append(
+            {
+                "name": name,
+                "shape": list(parameter.shape),
+                "trained": parameter.requires_grad,
+                "constant": first if bool((parameter == first).all()) else None,
+            }
+        )
+    return {"parameters": parameters, "loose": _loose(module)}
+
+
+def _loose(module: nn.Module) -> list[dict]:
+    """Tensors and layers that hang on the module where `parameters()` cannot see them."""
+    found = []
+    for owner in module.modules():
+        for name, value in vars(owner).items():
+            if name in ("_parameters", "_buffers", "_modules") or name.endswith("_hooks"):
+                continue
+            items = list(value.values()) if isinstance(value, dict) else value
+            if isinstance(items, list | tuple) and (inside := [i for i in items if _holds_weights(i)]):
+                found.append({"name": name, "kind": type(value).__name__, "count": len(inside)})
+            elif isinstance(value, torch.Tensor) and value.is_floating_point():
+                found.append({"name": name, "kind": "Tensor", "count": 1})
+    return found[:MAX_NAMES]
+
+
+def _holds_weights(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) or (isinstance(value, nn.Module) and any(True for _ in value.parameters()))
+
+
+def _run(target: Any, case: dict) -> dict:
+    dtype = getattr(torch, case["dtype"])
+    torch.set_default_dtype(dtype)
+    call = target
+    weights: dict[str, nn.Parameter] = {}
+    if "build" in case:
+        call = target(*case["build"]).to(dtype).eval()
+        weights = dict(call.named_parameters())
+        with torch.no_grad():
+            for name, value in case["weights"].items():
+                weights[name].copy_(torch.from_numpy(value.copy()))
+
+    inputs, leaves, before = [], [], []
+    for value in case["inputs"]:
+        if isinstance(value, np.ndarray):
+            leaf = torch.from_numpy(value.copy())
+            if leaf.is_floating_point():
+                leaf = leaf.to(dtype).requires_grad_("cotangent" in case)
+            leaves.append(leaf)
+            before.append(leaf.detach().clone())
+            value = leaf.clone()  # not a leaf, so that code which writes into its input can be seen doing it
+        inputs.append(value)
+
+    watch = _Watch() if case.get("watch") else contextlib.nullcontext()
+    with watch:
+        output = call(*inputs)
+    reply: dict[str, Any] = {"type": type(output).__name__}
+    if case.get("watch"):
+        reply["called"] = watch.names()
+    if not isinstance(output, torch.Tensor):
+        reply["length"] = len(output) if isinstance(output, list | tuple) else None
+        return reply
+    if output.numel() > MAX_ELEMENTS:
+        raise ValueError(f"the result has {output.numel()} elements, shape {tuple(output.shape)}")
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    reply["dtype"] = str(output.dtype).removeprefix("torch.")
+    reply["output"] = _array(output)
+    reply["input_changed"] = not all(torch.equal(now.detach(), then) for now, then in zip(tensors, before, strict=True))
+    if "cotangent" in case and list(output.shape) == list(case["cotangent"].shape) and output.is_floating_point():
+        inside = {name: weight for name, weight in weights.items() if weight.requires_grad}
+        wanted = [*(leaf for leaf in leaves if leaf.requires_grad), *inside.values()]
+        gradients: list = [None] * len(wanted)
+        if output.requires_grad:
+            cotangent = torch.from_numpy(case["cotangent"].copy()).to(output.dtype)
+            gradients = list(torch.autograd.grad(output, wanted, cotangent, allow_unused=True))
+        arrays = [None if gradient is None else _array(gradient) for gradient in gradients]
+        split = len(arrays) - len(inside)
+        reply["input_gradients"] = arrays[:split]
+        reply["weight_gradients"] = dict(zip(inside, arrays[split:], strict=True))
+    if case.get("twice"):
+        with torch.no_grad():
+            again = call(*[leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in inputs])
+        reply["repeats"] = isinstance(again, torch.Tensor) and torch.equal(again, output.detach())
+    return reply
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    if tensor.dtype not in (torch.float64, torch.float32, torch.int64, torch.bool):
+        tensor = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
+    return tensor.numpy()
+
+
+class _Watch(contextlib.ExitStack):
+    """Collects the names of torch functions called and of the operations they dispatch to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        seen = self.seen = set()
+
+        class Functions(TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                seen.add(getattr(func, "__name__", str(func)))
+                return func(*args, **(kwargs or {}))
+
+        class Operations(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                seen.add(func.overloadpacket.__name__)
+                return func(*args, **(kwargs or {}))
+
+        self.enter_context(Functions())
+        self.enter_context(Operations())
+
+    def names(self) -> list[str]:
+        return sorted(self.seen)[:MAX_NAMES]
+
+
+def _describe_error(error: BaseException) -> dict:
+    """Type, message and the student's own lines of an error; frames of libraries and of this file left out."""
+    libraries = (os.path.dirname(os.path.abspath(torch.__file__)), os.path.dirname(os.path.abspath(np.__file__)))
+    lines = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = frame.filename
+        if path != _describe_error.__code__.co_filename and not path.startswith((*libraries, "<frozen")):
+            lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line or ''}".rstrip(": "))
+    message = str(error) if not isinstance(error, RecursionError) else "the code calls itself without end"
+    return {"type": type(error).__name__, "message": message[:MAX_TEXT], "lines": lines[-6:]}
