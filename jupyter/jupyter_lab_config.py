@@ -9,3 +9,6 @@ c.LabApp.extension_manager = "readonly"
 # Only this computer reaches it, and Ctrl-C stops it without a second question.
 c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.answer_yes = True
+
+# Looking for language servers would start npm, which writes into the home folder.
+c.LanguageServerManager.autodetect = False

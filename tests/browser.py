@@ -1,0 +1,279 @@
+"""A real JupyterLab in a real browser: what tests/test_browser.py and whoever wants to look at a notebook drive.
+
+    with chromium() as browser, lab_server(course) as server:
+        lab = Lab(browser, server)
+        lab.open_notebook("lectures/00_start_here.ipynb")
+        lab.run_all(timeout=120)
+        lab.screenshot("start")        # written when HEADROOM_SCREENSHOTS names a folder
+
+The server is the course's own launcher, on a copy of the course and with a home folder of its own, so that nothing in
+the repository changes. Tests take the fixtures `course_copy`, `lab_server_running` and `lab` from conftest.py.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Locator, sync_playwright
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+COURSE_PARTS = ("lectures", "solutions", "labs", "jupyter", "nbgrader_config.py")
+TOKEN = "headroom-tests"
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+KERNEL_READY = """async () => {
+    const session = window.jupyterapp?.shell.currentWidget?.sessionContext;
+    if (!session?.isReady || !session.session?.kernel) return false;
+    await session.ready;
+    const kernel = session.session.kernel;
+    await kernel.info;
+    return kernel.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+
+
+def chromium_path() -> str | None:
+    """Return where Chromium is, or None."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start the system's Chromium without a window; it ends with the block."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def copy_course(target: Path) -> Path:
+    """Copy what a student opens (notebooks and configuration, not the packages) to `target` and return it."""
+    for name in COURSE_PARTS:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__"))
+        elif source.is_file():
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name)
+    return target
+
+
+@dataclass
+class Server:
+    """A running JupyterLab: its address without path, its course folder, its home folder and its process."""
+
+    address: str
+    course: Path
+    home: Path
+    process: subprocess.Popen
+    log: Path
+
+    def interrupt(self, timeout: float = 30) -> int:
+        """Press Ctrl-C and return the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(timeout)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def lab_server(course: Path, home: Path, port: int | None = None, timeout: float = 60) -> Iterator[Server]:
+    """Run `python -m headroom lab` on `course` with the home folder `home`; it is interrupted at the block's end.
+
+    The server gets no variable of Jupyter's from outside, so that it is configured by the launcher alone.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "XDG_", "MPL"))}
+    command = [sys.executable, "-m", "headroom", "lab", "--no-browser", "--port", str(port or free_port())]
+    log_path = course / "server.log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--LabApp.expose_app_in_browser=True"],
+            cwd=course,
+            env=kept | {"HOME": str(home), "JUPYTER_TOKEN": TOKEN},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield Server(_address(process, log_path, timeout), course, home, process, log_path)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _address(process: subprocess.Popen, log: Path, timeout: float) -> str:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        said = log.read_text(errors="replace")
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/lab", said)
+        if found:
+            return found[1]
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise AssertionError(f"JupyterLab did not come up:\n{log.read_text(errors='replace')}")
+
+
+class Lab:
+    """One browser tab on a running JupyterLab, and what it complained about."""
+
+    def __init__(self, browser: Browser, server: Server) -> None:
+        self.server = server
+        self.page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        self.errors: list[str] = []
+        self.left_the_machine: list[str] = []
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", self._requested)
+        self.page.on("response", self._answered)
+
+    def _heard(self, message) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def _requested(self, request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
+            self.left_the_machine.append(request.url)
+
+    def _answered(self, response) -> None:
+        if response.status >= 500:
+            self.errors.append(f"HTTP {response.status} for {response.url}")
+
+    def open_notebook(self, path: str, timeout: float = 90) -> None:
+        """Open a notebook (path within the course) in a fresh workspace and wait until its kernel answers."""
+        name = re.sub(r"\W", "-", path)
+        self.page.goto(f"{self.server.address}/lab/workspaces/{name}/tree/{path}?token={TOKEN}&reset")
+        self.wait_for_kernel(timeout)
+
+    def open_start(self, timeout: float = 90) -> None:
+        """Open the address that the launcher opens, and wait until the kernel answers."""
+        self.page.goto(f"{self.server.address}/?token={TOKEN}")
+        self.wait_for_kernel(timeout)
+
+    def wait_for_kernel(self, timeout: float = 90) -> None:
+        """Wait until the open notebook's kernel is connected, idle and has said what it is."""
+        self.page.wait_for_selector(".jp-NotebookPanel", timeout=timeout * 1000)
+        # Polled here: `wait_for_function` takes the promise of an async function for an answer.
+        deadline = time.monotonic() + timeout
+        while not self.page.evaluate(KERNEL_READY):
+            if time.monotonic() > deadline:
+                self.screenshot("kernel-not-ready")
+                raise AssertionError(f"after {timeout} s the kernel is not ready")
+            time.sleep(0.2)
+
+    def cells(self) -> list[dict]:
+        """Return the open notebook's cells in nbformat's form: what the kernel has answered so far, drawn or not."""
+        return self.page.evaluate(
+            "() => jupyterapp.shell.currentWidget.content.widgets.map((cell) => cell.model.toJSON())"
+        )
+
+    def set_source(self, cell_id: str, source: str) -> None:
+        """Replace a cell's source, as typing would."""
+        found = self.page.evaluate(
+            """([id, source]) => {
+                const cell = jupyterapp.shell.currentWidget.content.widgets.find((cell) => cell.model.id === id);
+                cell?.model.sharedModel.setSource(source);
+                return Boolean(cell);
+            }""",
+            [cell_id, source],
+        )
+        if not found:
+            raise AssertionError(f"the open notebook has no cell {cell_id}")
+
+    def run_all(self, timeout: float = 300) -> list[dict]:
+        """Run all cells, wait until the last has been run, and return the cells.
+
+        A cell that raises stops the run as it does for a user; an AssertionError then says which.
+        """
+        # The command is not awaited: inside `evaluate` that hangs. It is polled instead.
+        self.page.evaluate("() => { void jupyterapp.commands.execute('notebook:run-all-cells'); }")
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            cells = self.cells()
+            code = [cell for cell in cells if cell["cell_type"] == "code" and "".join(cell["source"]).strip()]
+            for cell in code:
+                for output in cell["outputs"]:
+                    if output["output_type"] == "error":
+                        raise AssertionError(f"cell {cell['id']} raised {output['ename']}: {output['evalue']}")
+            if all(cell["execution_count"] for cell in code) and self._idle():
+                return cells
+            if self.page.locator(".jp-Dialog").count():
+                raise AssertionError(f"a dialog is in the way: {self.page.locator('.jp-Dialog').inner_text()}")
+            time.sleep(0.3)
+        self.screenshot("run-all-timed-out")
+        waiting = [cell["id"] for cell in code if not cell["execution_count"]]
+        raise AssertionError(f"after {timeout} s these cells have not been run: {waiting}")
+
+    def _idle(self) -> bool:
+        return self.page.evaluate(
+            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+        )
+
+    def cell(self, cell_id: str) -> Locator:
+        """Scroll a cell into view (JupyterLab draws only what is near the window) and return its element."""
+        index = self.page.evaluate(
+            """async (id) => {
+                const notebook = jupyterapp.shell.currentWidget.content;
+                const index = notebook.widgets.findIndex((cell) => cell.model.id === id);
+                if (index >= 0) await notebook.scrollToItem(index, 'start');
+                return index;
+            }""",
+            cell_id,
+        )
+        if index < 0:
+            raise AssertionError(f"the open notebook has no cell {cell_id}")
+        found = self.page.locator(f'.jp-Notebook-cell[data-windowed-list-index="{index}"]')
+        found.wait_for(state="attached")
+        return found
+
+    def run_command(self, command: str) -> None:
+        """Run one of JupyterLab's commands, such as `nbgrader:open-formgrader`, without waiting for it."""
+        self.page.evaluate("(command) => { void jupyterapp.commands.execute(command); }", command)
+
+    def press(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def screenshot(self, name: str) -> None:
+        """Write a picture of the window when the environment variable HEADROOM_SCREENSHOTS names a folder."""
+        folder = os.environ.get("HEADROOM_SCREENSHOTS")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+    def close(self) -> None:
+        """Close the tab."""
+        self.page.close()
