@@ -143,9 +143,9 @@ function paintNumber(context, { x, y, w, h: height }, weight, top) {
   context.lineJoin = "round";
   context.lineWidth = 3;
   context.strokeStyle = css([r, g, b]);
-  context.strokeText(weight.toFixed(2), x + w - 7, y + height - 6);
+  context.strokeText(weight.toFixed(2), x + w - 11, y + height - 10);
   context.fillStyle = 0.3 * r + 0.59 * g + 0.11 * b > 115 ? "#000" : "#fff";
-  context.fillText(weight.toFixed(2), x + w - 7, y + height - 6);
+  context.fillText(weight.toFixed(2), x + w - 11, y + height - 10);
 }
 
 /** A frame around a cell: solid with a Q for the query, dashed with a K for the key that gets most. */
@@ -288,6 +288,8 @@ function render({ model, el }) {
   const headsTitle = h("legend");
   const heads = h("fieldset", { "data-part": "heads" }, headsTitle, h("div", { class: "headroom-maps" }, ...smallMaps.map((m) => m.label)));
 
+  heads.style.setProperty("--headroom-map", smallMaps.length > 6 ? "84px" : "130px"); // few heads: larger maps
+
   const live = h("p", { "data-part": "live", id: `live-${unique}`, "aria-live": "polite" });
   const bars = h("canvas", { "data-part": "row", role: "img" });
   const tableBody = h("div", { class: "headroom-scroll", tabindex: 0, role: "region", "aria-label": "Table of weights" });
@@ -354,12 +356,14 @@ function render({ model, el }) {
     const { context, width, height } = prepare(picture);
     const [w, ht] = [width / columns, height / rows];
     const cell = (patch) => ({ x: (patch % columns) * w, y: Math.floor(patch / columns) * ht, w, h: ht });
-    const numbers = w >= 32 && ht >= 20;
+    const numbers = w >= 40 && ht >= 40;
     for (let patch = 0; patch < rows * columns; patch++) paintCell(context, cell(patch), row[patch + firstPatch], top);
     paintOutline(context, data, image, 0, 0, width);
-    if (numbers) for (let patch = 0; patch < rows * columns; patch++) paintNumber(context, cell(patch), row[patch + firstPatch], top);
     if (best >= firstPatch) paintFrame(context, cell(best - firstPatch), "k", colours, true);
     if (query !== CLASS_TOKEN) paintFrame(context, cell(query), "q", colours, true);
+    for (let patch = 0; numbers && patch < rows * columns; patch++) {
+      paintNumber(context, cell(patch), row[patch + firstPatch], top);
+    }
     picture.setAttribute("aria-label",
       `${capital(sayImage(image))} in ${rows} rows and ${columns} columns of patches, coloured by the weights that ${sayQuery(query)} gives. ` +
       "Arrow keys move the query, Enter locks it.");
@@ -367,9 +371,9 @@ function render({ model, el }) {
       const { context: own, width: cw, height: ch } = prepare(classCanvas);
       const all = { x: 0, y: 0, w: cw, h: ch };
       paintCell(own, all, row[0], top);
-      if (numbers) paintNumber(own, all, row[0], top);
       if (best === 0) paintFrame(own, all, "k", colours, true);
       if (query === CLASS_TOKEN) paintFrame(own, all, "q", colours, true);
+      if (numbers) paintNumber(own, all, row[0], top);
       classCanvas.setAttribute("aria-label", `[class] token: weight ${number(row[0])}${query === CLASS_TOKEN ? ", the query" : ""}`);
     }
 
@@ -418,7 +422,7 @@ function render({ model, el }) {
   /** The row as bars: [class], then the patches, a gap after each row of the image. */
   function paintBars(row, top, { query, head, layer }, best, colours) {
     const { context, width, height } = prepare(bars);
-    const [left, floor, ceiling] = [36, height - 18, 16];
+    const [left, floor, ceiling] = [38, height - 18, 16];
     const gap = Math.min(10, (width - left) / tokens / 2);
     const gaps = has_class ? rows : rows - 1;
     const w = (width - left - 4 - gaps * gap) / tokens;
@@ -452,7 +456,7 @@ function render({ model, el }) {
     context.fillStyle = colours.text;
     context.textBaseline = "top";
     context.textAlign = "center";
-    if (has_class) context.fillText("cls", x(0) + w / 2, floor + 4);
+    if (has_class) context.fillText(CLASS_TOKEN, Math.max(x(0) + w / 2, 22), floor + 4);
     for (let r = 0; r < rows; r++) {
       const token = firstPatch + r * columns;
       context.fillText(columns * w > 34 ? `row ${r + 1}` : `${r + 1}`, x(token) + (columns * w) / 2, floor + 4);
