@@ -188,10 +188,17 @@ class Lab:
         # Polled here: `wait_for_function` takes the promise of an async function for an answer.
         deadline = time.monotonic() + timeout
         while not self.page.evaluate(KERNEL_READY):
+            self._no_dialog()
             if time.monotonic() > deadline:
                 self.screenshot("kernel-not-ready")
                 raise AssertionError(f"after {timeout} s the kernel is not ready")
             time.sleep(0.2)
+
+    def _no_dialog(self) -> None:
+        dialog = self.page.locator(".jp-Dialog")
+        if dialog.count():
+            self.screenshot("dialog")
+            raise AssertionError(f"a dialog is in the way: {dialog.first.inner_text()}")
 
     def cells(self) -> list[dict]:
         """Return the open notebook's cells in nbformat's form: what the kernel has answered so far, drawn or not."""
@@ -229,8 +236,7 @@ class Lab:
                         raise AssertionError(f"cell {cell['id']} raised {output['ename']}: {output['evalue']}")
             if all(cell["execution_count"] for cell in code) and self._idle():
                 return cells
-            if self.page.locator(".jp-Dialog").count():
-                raise AssertionError(f"a dialog is in the way: {self.page.locator('.jp-Dialog').inner_text()}")
+            self._no_dialog()
             time.sleep(0.3)
         self.screenshot("run-all-timed-out")
         waiting = [cell["id"] for cell in code if not cell["execution_count"]]
