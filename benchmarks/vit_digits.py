@@ -1,0 +1,135 @@
+"""Train the course's Vision Transformer on the embedded digits: how long it takes and how good it gets.
+
+    python benchmarks/vit_digits.py
+
+Three seeds with `VIT_DIGITS`; then an epoch under other ways to compute, side by side: with every thread, with a core
+spared (as `train` does) beside an idle and beside a busy program, and in bfloat16. Writes
+`benchmarks/results/vit_digits.md`; takes about five minutes.
+"""
+
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from headroom import training
+from headroom.data import embedded_digits
+from headroom.reference import ViT
+from headroom.training import VIT_DIGITS, seed_everything, train
+
+RESULTS = Path(__file__).parent / "results" / "vit_digits.md"
+SEEDS = (1, 2, 3)
+WAYS = 2  # times that each way to compute is timed, in turn, so that a passing load hits all of them
+
+
+def main() -> None:
+    digits = embedded_digits()
+    epoch_seconds(nullcontext(), digits, epochs=1)  # imports and caches
+    rows = [run(seed, digits) for seed in SEEDS]
+    ways = compare_ways(digits)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(report(rows, ways), encoding="utf-8")
+    print(RESULTS.read_text(encoding="utf-8"))
+
+
+def run(seed: int, digits) -> tuple[int, float, float, float]:
+    """Seed, seconds, seconds of processor time and validation accuracy of a whole training run on the CPU."""
+    seed_everything(seed)
+    start = time.process_time()
+    history = train(ViT(), digits, VIT_DIGITS, device="cpu")
+    processor = time.process_time() - start
+    if history.interrupted:
+        sys.exit("interrupted: nothing was written")
+    return seed, history.seconds, processor, history.val_accuracy[-1]
+
+
+def compare_ways(digits) -> dict[str, float]:
+    """Seconds an epoch for each way to compute, the median of a few."""
+    ways = {
+        "float32, one core spared (as shipped)": lambda: nullcontext(),
+        "float32, every thread": every_thread,
+        "bfloat16 autocast, one core spared": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+        "float32, one core spared, beside a busy program": busy_program,
+        "float32, every thread, beside a busy program": lambda: both(every_thread(), busy_program()),
+    }
+    seconds = {name: [] for name in ways}
+    for _ in range(WAYS):
+        for name, way in ways.items():
+            seconds[name].append(epoch_seconds(way(), digits))
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def epoch_seconds(way, digits, epochs: int = 1) -> float:
+    """Seconds an epoch takes inside a context."""
+    seed_everything(0)
+    with way:
+        return train(ViT(), digits, replace(VIT_DIGITS, epochs=epochs), device="cpu").seconds / epochs
+
+
+@contextmanager
+def every_thread():
+    """Train as if no core were spared."""
+    spare = training._spare_one_core
+    training._spare_one_core = lambda device: nullcontext()
+    try:
+        yield
+    finally:
+        training._spare_one_core = spare
+
+
+@contextmanager
+def busy_program():
+    """Another program that wants one core all the time."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    time.sleep(0.5)
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()
+
+
+@contextmanager
+def both(one, other):
+    with one, other:
+        yield
+
+
+def report(rows: list[tuple[int, float, float, float]], ways: dict[str, float]) -> str:
+    """The results as Markdown."""
+    shipped = next(iter(ways.values()))
+    parameters = sum(parameter.numel() for parameter in ViT().parameters())
+    lines = [
+        "# The Vision Transformer on the embedded digits",
+        "",
+        f"`ViT()` with {parameters:,} parameters, `VIT_DIGITS` ({VIT_DIGITS.epochs} epochs), 9,000 training and 1,000 "
+        f"validation digits, on a {platform.machine()} CPU with {torch.get_num_threads()} threads, torch "
+        f"{torch.__version__.split('+')[0]}. Made by `python benchmarks/vit_digits.py`.",
+        "",
+        "| seed | seconds | processor seconds | validation accuracy |",
+        "|---|---|---|---|",
+        *(
+            f"| {seed} | {seconds:.1f} | {processor:.1f} | {100 * accuracy:.1f} % |"
+            for seed, seconds, processor, accuracy in rows
+        ),
+        "",
+        "Where seconds exceed processor seconds per thread, other programs had the processor meanwhile.",
+        "",
+        "The same epoch computed in other ways:",
+        "",
+        "| | seconds | ratio |",
+        "|---|---|---|",
+        *(f"| {name} | {seconds:.2f} | {seconds / shipped:.2f} |" for name, seconds in ways.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

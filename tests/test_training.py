@@ -1,0 +1,309 @@
+"""The training loop: it learns, repeats, can be interrupted, and says what went wrong."""
+
+import copy
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from headroom import training
+from headroom.data import Digits, embedded_digits
+from headroom.reference import ViT
+from headroom.training import (
+    VIT_DIGITS,
+    Recipe,
+    accuracy,
+    augment,
+    learning_rate,
+    pick_device,
+    predict,
+    pretrained_vit,
+    seed_everything,
+    train,
+)
+
+SHORT = replace(VIT_DIGITS, epochs=2, batch_size=64)
+PLAIN = Recipe(epochs=1, batch_size=4, lr=1e-3, weight_decay=0.1)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return embedded_digits()
+
+
+@pytest.fixture(scope="module")
+def few(digits):
+    """300 digits to train on, 100 to validate on."""
+    return Digits(
+        digits.train_images[:300], digits.train_labels[:300], digits.val_images[:100], digits.val_labels[:100]
+    )
+
+
+def trained(few, seed, recipe=SHORT):
+    seed_everything(seed)
+    model = ViT(drop_path=0.1)
+    return model, train(model, few, recipe, device="cpu")
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_a_vit_learns_digits(few):
+    seed_everything(1)
+    model = ViT()
+    history = train(model, few, replace(SHORT, epochs=12), device="cpu")
+    assert len(history.losses) == len(history.learning_rates) == 12 * math.ceil(300 / 64)
+    assert len(history.val_accuracy) == 12
+    assert history.val_accuracy[-1] == accuracy(model, few.val_images, few.val_labels) > 0.5
+    assert sum(history.losses[-5:]) < 0.7 * sum(history.losses[:5])
+    assert history.seconds > 0 and not history.interrupted
+    assert not model.training, "ready to predict"
+
+
+def test_the_same_seed_gives_the_same_model_and_another_gives_another(few):
+    (first, one), (second, two), (third, _) = trained(few, 1), trained(few, 1), trained(few, 2)
+    assert same(first, second) and one.losses == two.losses and one.val_accuracy == two.val_accuracy
+    assert not same(first, third)
+
+
+def test_training_spares_the_data_and_the_thread_count(few):
+    before, threads = few.train_images.clone(), torch.get_num_threads()
+    trained(few, 1, replace(SHORT, epochs=1))
+    assert torch.equal(few.train_images, before)
+    assert torch.get_num_threads() == threads
+
+
+class Interrupting(ViT):
+    """Presses Ctrl-C at a given call, while training or while validating."""
+
+    calls = 0
+
+    def __init__(self, at, training=True):
+        super().__init__()
+        self.at, self.when = at, training
+
+    def forward(self, images):
+        self.calls += self.training == self.when
+        if self.calls == self.at and self.training == self.when:
+            raise KeyboardInterrupt
+        return super().forward(images)
+
+
+def test_an_interrupted_training_keeps_what_it_learned(few, capsys):
+    seed_everything(1)
+    model = Interrupting(at=8)
+    before = copy.deepcopy(model)
+    history = train(model, few, SHORT, device="cpu")
+    assert history.interrupted
+    assert len(history.losses) == 7 and len(history.val_accuracy) == 1
+    assert not same(model, before)
+    assert not model.training
+    assert (
+        "Stopped after 7 of 10 steps, in epoch 2 of 2. The model keeps what it has learned." in capsys.readouterr().out
+    )
+
+
+def test_an_interruption_while_validating_ends_as_cleanly(few, capsys):
+    history = train(Interrupting(at=1, training=False), few, SHORT, device="cpu")
+    assert history.interrupted and len(history.losses) == 5 and history.val_accuracy == []
+    assert "Stopped after 5 of 10 steps" in capsys.readouterr().out
+
+
+def test_a_loss_that_is_not_finite_stops_with_a_sentence_and_spares_the_model(few):
+    class Breaking(ViT):
+        calls = 0
+
+        def forward(self, images):
+            self.calls += 1
+            return super().forward(images) * (float("nan") if self.calls == 3 else 1.0)
+
+    model = Breaking()
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 3 of 10: lr=0.004 may be too high"):
+        train(model, few, SHORT, device="cpu")
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def test_another_classifier_trains_as_well(few):
+    seed_everything(0)
+    model = nn.Sequential(nn.Conv2d(1, 8, 5, stride=3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10))
+    history = train(model, few, replace(SHORT, epochs=4), device="cpu")
+    assert history.val_accuracy[-1] > 0.5
+
+
+def test_the_progress_bar_shows_loss_and_accuracy(few, capsys, monkeypatch):
+    monkeypatch.setattr(training, "tqdm", partial(training.tqdm, disable=False))  # whatever TQDM_DISABLE says
+    trained(few, 1, SHORT)
+    shown = capsys.readouterr().err
+    assert "epoch 2/2" in shown and "10/10" in shown and "loss=" in shown and "validation=" in shown
+
+
+# Optimizer and schedule
+
+
+def test_the_learning_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
+    recipe = replace(PLAIN, lr=2.0, warmup=0.1)
+    rates = [learning_rate(step, 100, recipe) for step in range(100)]
+    assert rates[:10] == pytest.approx([0.2 * (step + 1) for step in range(10)])
+    assert rates[9] == max(rates) == 2.0
+    assert rates[54] == pytest.approx(1.0), "half-way down"
+    assert rates[-1] == pytest.approx(0.0)
+    assert rates[9:] == sorted(rates[9:], reverse=True)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_the_shortest_runs_have_a_learning_rate(steps):
+    rates = [learning_rate(step, steps, PLAIN) for step in range(steps)]
+    assert all(math.isfinite(rate) and 0 <= rate <= PLAIN.lr for rate in rates)
+
+
+def test_only_weights_of_linear_maps_decay():
+    model = ViT()
+    decayed, spared = training.adamw(model, PLAIN).param_groups
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert decayed["weight_decay"] == 0.1 and spared["weight_decay"] == 0
+    assert all(names[id(p)].endswith(".weight") for p in decayed["params"])
+    spared = {names[id(p)] for p in spared["params"]}
+    assert {"class_token", "positions.table", "encoder.norm.gamma", "head.bias"} <= spared
+    assert len(decayed["params"]) + len(spared) == len(names)
+
+
+# Augmentation
+
+
+def test_augmentation_without_amounts_changes_nothing():
+    images = torch.rand(3, 1, 28, 28)
+    assert torch.equal(augment(images, PLAIN), images)
+
+
+def test_augmentation_differs_between_images_and_calls():
+    images = torch.rand(1, 1, 28, 28).expand(2, -1, -1, -1)
+    once, twice = augment(images, VIT_DIGITS), augment(images, VIT_DIGITS)
+    assert once.shape == images.shape
+    assert not torch.allclose(once[0], once[1]) and not torch.allclose(once, twice)
+
+
+def extremes(monkeypatch, recipe, value):
+    """A soft blob right of the centre, augmented with every random amount at −1 or +1: its centre and growth."""
+    monkeypatch.setattr(torch, "rand", lambda *shape: torch.full(shape, (value + 1) / 2))
+    rows, columns = torch.meshgrid(torch.arange(28.0), torch.arange(28.0), indexing="ij")
+    image = torch.exp(-((rows - 13.5) ** 2 + (columns - 19.5) ** 2) / (2 * 1.5**2))
+    out = augment(image[None, None], recipe)[0, 0]
+    mass = out.sum()
+    return ((out * rows).sum() / mass).item(), ((out * columns).sum() / mass).item(), (mass / image.sum()).item()
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_shift_is_in_pixels(monkeypatch, sign):
+    row, column, mass = extremes(monkeypatch, replace(PLAIN, shift=2.0), sign)
+    assert (row, column) == pytest.approx((13.5 - 2 * sign, 19.5 - 2 * sign), abs=0.01)
+    assert mass == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_rotation_is_in_degrees(monkeypatch, sign):
+    row, column, _ = extremes(monkeypatch, replace(PLAIN, rotation=30.0), sign)
+    assert math.hypot(row - 13.5, column - 13.5) == pytest.approx(6, abs=0.05), "the distance from the centre stays"
+    assert math.degrees(math.atan2(row - 13.5, column - 13.5)) == pytest.approx(-30 * sign, abs=0.5)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_scale_is_a_share(monkeypatch, sign):
+    row, column, mass = extremes(monkeypatch, replace(PLAIN, scale=0.15), sign)
+    assert row == pytest.approx(13.5, abs=0.01)
+    assert column - 13.5 == pytest.approx(6 / (1 + 0.15 * sign), abs=0.05)
+    assert mass == pytest.approx(1 / (1 + 0.15 * sign) ** 2, rel=0.04)
+
+
+def test_augmentation_works_in_other_dtypes():
+    assert augment(torch.rand(2, 1, 28, 28, dtype=torch.float64), VIT_DIGITS).dtype == torch.float64
+
+
+# Predicting
+
+
+def test_predicting_in_batches_is_predicting_at_once_and_restores_the_mode(few):
+    model = ViT(dropout=0.5).train()
+    logits = predict(model, few.val_images, batch_size=7)
+    assert model.training
+    with torch.no_grad():
+        torch.testing.assert_close(logits, model.eval()(few.val_images))
+    predict(model, few.val_images)
+    assert not model.training
+
+
+def test_the_mode_is_restored_when_predicting_fails():
+    model = ViT().train()
+    with pytest.raises(RuntimeError):
+        predict(model, torch.zeros(1, 3, 28, 28))
+    assert model.training
+
+
+def test_accuracy_counts_the_k_best_guesses():
+    logits = torch.tensor([[3.0, 2, 1], [1, 2, 3], [2, 3, 1], [1, 3, 2]])
+    model, labels = nn.Linear(3, 3, bias=False), torch.tensor([0, 1, 2, 1])
+    nn.init.eye_(model.weight)
+    assert accuracy(model, logits, labels) == 0.5
+    assert accuracy(model, logits, labels, top_k=2) == 0.75
+    assert accuracy(model, logits, labels, top_k=3) == 1.0
+
+
+@pytest.mark.parametrize("images, labels", [(0, 0), (3, 2)])
+def test_accuracy_of_nothing_is_refused(images, labels):
+    with pytest.raises(ValueError, match=f"got {images} and {labels}"):
+        accuracy(ViT(), torch.zeros(images, 1, 28, 28), torch.zeros(labels, dtype=torch.long))
+
+
+# Devices
+
+
+@pytest.mark.parametrize("cuda, mps, picked", [(True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")])
+def test_the_fastest_device_is_picked(monkeypatch, cuda, mps, picked):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert pick_device().type == picked
+    assert pick_device("cpu").type == "cpu"
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps", "abacus"])
+def test_a_device_that_is_not_there_is_refused(monkeypatch, name):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=f"device '{name}' is not available on this machine, which has: cpu"):
+        pick_device(name)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_training_on_a_gpu_starts_as_on_the_cpu(few):
+    histories = []
+    for device in ("cpu", "cuda"):
+        seed_everything(1)
+        model = ViT()
+        histories.append(train(model, few, SHORT, device=device))
+    assert next(model.parameters()).device.type == "cuda"
+    assert predict(model, few.val_images).device.type == "cpu"
+    assert histories[1].losses[0] == pytest.approx(histories[0].losses[0], rel=1e-3), (
+        "the same batches, the same digits"
+    )
+
+
+# The model that comes with the course
+
+
+def test_the_pretrained_vit_is_as_good_as_its_file_says(digits):
+    stored = torch.load(training.CHECKPOINT, weights_only=True)
+    model = pretrained_vit()
+    assert not model.training
+    reached = accuracy(model, digits.val_images, digits.val_labels)
+    assert reached >= 0.98
+    assert reached == pytest.approx(stored["val_accuracy"], abs=0.0015), "remake it: python -m headroom.training"
+
+
+def test_the_pretrained_vit_was_made_with_todays_recipe():
+    stored = torch.load(training.CHECKPOINT, weights_only=True)
+    assert Recipe(**stored["recipe"]) == VIT_DIGITS, "remake it: python -m headroom.training"
+    assert stored["seed"] == training.CHECKPOINT_SEED
+    assert training.CHECKPOINT.stat().st_size < 400_000
