@@ -13,6 +13,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from matplotlib.colors import to_rgb
+from traitlets.config import Config
 
 from headroom import figures
 from headroom.training import History
@@ -29,9 +30,10 @@ def style():
 
 
 @pytest.fixture
-def notebook():
-    """A running IPython, which is where figures are shown."""
-    yield InteractiveShell.instance()
+def notebook(tmp_path):
+    """A running IPython, which is where figures are shown; it writes nothing into the home folder."""
+    without_history = Config({"HistoryManager": {"enabled": False}})
+    yield InteractiveShell.instance(config=without_history, ipython_dir=str(tmp_path))
     InteractiveShell.clear_instance()
 
 
