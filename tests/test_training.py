@@ -171,6 +171,24 @@ def test_only_weights_of_linear_maps_decay():
     assert len(decayed["params"]) + len(spared) == len(names)
 
 
+def test_a_step_follows_its_own_batch_at_its_own_rate_and_clips(few):
+    model = ViT()
+    optimizer = training.adamw(model, PLAIN)
+    images, labels = few.train_images[:8], few.train_labels[:8]
+    before = copy.deepcopy(model)
+
+    def gradient(clip):
+        training.train_step(model, optimizer, images, labels, lr=0.0, clip=clip)
+        return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+    once, again = gradient(clip=1e9), gradient(clip=1e9)
+    assert same(model, before), "a rate of 0 changes nothing"
+    assert torch.equal(once, again), "the gradient of the batch before is forgotten"
+    torch.testing.assert_close(gradient(clip=0.5), 0.5 * once / once.norm())
+    training.train_step(model, optimizer, images, labels, lr=1e-3, clip=1.0)
+    assert not same(model, before)
+
+
 # Augmentation
 
 
