@@ -268,6 +268,17 @@ class Lab:
         """Run one of JupyterLab's commands, such as `nbgrader:open-formgrader`, without waiting for it."""
         self.page.evaluate("(command) => { void jupyterapp.commands.execute(command); }", command)
 
+    def complete(self, code: str) -> str:
+        """Return what the kernel offers after `code`, as JSON."""
+        return self.page.evaluate(
+            """async (code) => {
+                const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+                const reply = await kernel.requestComplete({ code, cursor_pos: code.length });
+                return JSON.stringify(reply.content);
+            }""",
+            code,
+        )
+
     def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
         for key in keys:
