@@ -50,6 +50,8 @@ def use_style() -> None:
             "figure.figsize": (7.0, 3.5),
             "figure.facecolor": COLORS["paper"],
             "figure.constrained_layout.use": True,
+            "figure.titlesize": 12,
+            "figure.titleweight": "bold",
             "savefig.facecolor": COLORS["paper"],
             "axes.facecolor": COLORS["paper"],
             "axes.edgecolor": COLORS["grey"],
@@ -220,7 +222,7 @@ def gallery(images, captions: Sequence[str], title: str, columns: int = 10) -> F
     for ax, image, caption in zip(axes.flat, pixels, captions, strict=False):
         ax.imshow(image, cmap="gray_r", vmin=0, vmax=1)
         ax.set_title(caption, loc="center", fontsize=10, fontweight="normal")
-    fig.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
+    fig.suptitle(title, x=0.01, ha="left")
     return fig
 
 
