@@ -60,8 +60,9 @@ def check_venv_module(find_spec):
     missing = [name for name in ("venv", "ensurepip") if find_spec(name) is None]
     if missing:
         raise Trouble(
-            "This Python lacks its module %s, so it cannot make an environment: on Debian and Ubuntu install the package"
-            " python%d.%d-venv, elsewhere a Python from its own installer." % ((missing[0],) + tuple(sys.version_info[:2]))
+            "This Python lacks its module %s, so it cannot make an environment: on Debian and Ubuntu install the"
+            " package python%d.%d-venv, elsewhere a Python from its own installer."
+            % ((missing[0],) + tuple(sys.version_info[:2]))
         )
 
 
@@ -84,8 +85,9 @@ def explain(log, rest):
             " command again, it goes on where it stopped."
         )
     if any(sign in log for sign in NO_BUILD):
-        return "pip found no build of some package for Python %d.%d on this machine: try another Python from 3.11 on, or see %s." % (
-            tuple(sys.version_info[:2]) + (rest,)
+        return (
+            "pip found no build of some package for Python %d.%d on this machine: try another Python from 3.11"
+            " on, or see %s." % (tuple(sys.version_info[:2]) + (rest,))
         )
     return "pip could not install the packages: its own words are in %s." % rest
 
@@ -199,7 +201,7 @@ def write_constraints(root):
         "# version, never what to install. Written by `make constraints`; don't edit by hand.",
     ]
     with io.open(os.path.join(root, "constraints.txt"), "w", encoding="utf-8", newline="\n") as file:
-        file.write(u"\n".join(header + pins(frozen.decode("utf-8"))) + u"\n")
+        file.write("\n".join(header + pins(frozen.decode("utf-8"))) + "\n")
 
 
 def set_up(root, renew=False):

@@ -20,7 +20,7 @@ def course_folder(start: Path) -> Path:
         if (folder / FIRST_NOTEBOOK).is_file():
             return folder
     raise FileNotFoundError(
-        f"There is no {FIRST_NOTEBOOK.as_posix()} in {start} or above it: change into the course's folder and try again."
+        f"There is no {FIRST_NOTEBOOK.as_posix()} in {start} or above it: change into the course's folder first."
     )
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: F821
-"""How the course's JupyterLab is set up. `python -m headroom lab` reads it; the settings beside it are JupyterLab's own."""
+"""How the course's JupyterLab is set up. `python -m headroom lab` reads it; labconfig/ holds settings."""
 
 # Nothing asks the internet by itself.
 c.LabApp.news_url = None

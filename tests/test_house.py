@@ -1,0 +1,238 @@
+"""What a user meets first: the set-up, its sentences when something is missing, the launcher, and the two routes."""
+
+import ast
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from headroom.lab import course_folder
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+# What conda calls by another name.
+CONDA_NAMES = {"pytorch": "torch"}
+
+
+def load_bootstrap():
+    spec = importlib.util.spec_from_file_location("bootstrap", REPOSITORY / "bootstrap.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def requirements(lines: list[str]) -> dict[str, str]:
+    parsed = [Requirement(line) for line in lines]
+    return {canonicalize_name(CONDA_NAMES.get(one.name, one.name)): str(one.specifier) for one in parsed}
+
+
+def asked_for() -> dict[str, str]:
+    return requirements(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A tiny project beside a copy of bootstrap.py: setting it up is quick, and touches nothing of the course."""
+    shutil.copy2(REPOSITORY / "bootstrap.py", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "tiny"\nversion = "1"\n[project.optional-dependencies]\ntest = []\n'
+        "[tool.setuptools]\npy-modules = []\n"
+    )
+    return tmp_path
+
+
+def run_bootstrap(project: Path, before: str = "") -> subprocess.CompletedProcess:
+    """Run bootstrap.py as a program, after the lines `before`, which change the world that it sees."""
+    program = (
+        f"import runpy, sys\n{before}\nsys.argv = ['bootstrap.py']\nrunpy.run_path('bootstrap.py', run_name='__main__')"
+    )
+    return subprocess.run([sys.executable, "-c", program], cwd=project, capture_output=True, text=True, timeout=300)
+
+
+def assert_one_sentence(ran: subprocess.CompletedProcess, *words: str) -> None:
+    assert ran.returncode == 1
+    lines = ran.stderr.strip().splitlines()
+    assert len(lines) == 1, f"one plain sentence, not this:\n{ran.stderr}"
+    assert lines[0].endswith(".")
+    for word in words:
+        assert word in lines[0]
+
+
+# --- Setting up ------------------------------------------------------------------------------------------------------
+
+
+def test_an_old_python_is_named(project: Path) -> None:
+    ran = run_bootstrap(project, "sys.version_info = (3, 9, 6)")
+    assert_one_sentence(ran, "3.11 or newer", "Python 3.9.6", "PYTHON=")
+
+
+def test_the_script_can_be_read_by_an_old_python() -> None:
+    """Python 2.7 and 3.4 must get as far as the sentence: no f-string, no annotation, no later syntax."""
+    tree = ast.parse((REPOSITORY / "bootstrap.py").read_text(), feature_version=(3, 4))
+    for node in ast.walk(tree):
+        assert not isinstance(node, ast.JoinedStr | ast.AnnAssign | ast.AsyncFunctionDef | ast.Nonlocal)
+        if isinstance(node, ast.FunctionDef):
+            annotated = [argument for argument in node.args.args if argument.annotation]
+            assert not annotated and node.returns is None and not node.args.kwonlyargs
+
+
+def test_a_missing_venv_module_is_named(project: Path) -> None:
+    before = (
+        "import importlib.util\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'ensurepip' else find(name, *more)"
+    )
+    assert_one_sentence(run_bootstrap(project, before), "ensurepip", "-venv")
+
+
+def test_a_full_disk_is_named_before_anything_is_downloaded(project: Path) -> None:
+    before = "import shutil\nshutil.disk_usage = lambda path: shutil._ntuple_diskusage(10**10, 9 * 10**9, 10**9)"
+    ran = run_bootstrap(project, before)
+    assert_one_sentence(ran, "GB of free disk space", "1.0 GB")
+    assert not (project / ".venv").exists()
+
+
+def test_a_missing_network_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The discard port of this computer stands for a package index that cannot be reached."""
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    assert_one_sentence(run_bootstrap(project), "cannot be reached", "same command again")
+
+
+def test_an_interrupted_setup_goes_on_and_a_finished_one_is_left_alone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip is replaced here: interrupted the first time, done the second; the environment itself is real."""
+    bootstrap = load_bootstrap()
+    root, calls = str(project), []
+
+    def pip_install(root: str, arguments: list[str], scratch: str) -> None:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(bootstrap, "pip_install", pip_install)
+    monkeypatch.setattr(bootstrap, "check_disk", lambda *arguments: None)
+    with pytest.raises(KeyboardInterrupt):
+        bootstrap.set_up(root)
+    packages = next((project / ".venv" / "lib").glob("python*/site-packages"))
+    (packages / "half-1.0.dist-info").mkdir()
+    (packages / "half-1.0.dist-info" / "METADATA").touch()
+
+    bootstrap.set_up(root)
+    assert len(calls) == 2
+    assert not (packages / "half-1.0.dist-info").exists(), "pip would take it for installed"
+    bootstrap.set_up(root)
+    assert len(calls) == 2, "nothing changed, so nothing is installed"
+
+    (project / "constraints.txt").write_text("numpy==2.0.0\n")
+    bootstrap.set_up(root)
+    assert calls[2][:2] == ["-c", "constraints.txt"], "new versions are installed, in the same environment"
+
+
+def test_a_broken_environment_is_made_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap = load_bootstrap()
+    monkeypatch.setattr(bootstrap, "pip_install", lambda *arguments: None)
+    monkeypatch.setattr(bootstrap, "check_disk", lambda *arguments: None)
+    bootstrap.set_up(str(project))
+    python = Path(bootstrap.environment_python(str(project)))
+    python.unlink()
+    bootstrap.set_up(str(project))
+    assert python.exists()
+
+
+def test_pips_complaints_become_sentences() -> None:
+    bootstrap = load_bootstrap()
+    assert "disk is full" in bootstrap.explain("OSError: [Errno 28] No space left on device", "log")
+    no_build = "ERROR: No matching distribution found for torch==2.15.0"
+    assert "no build" in bootstrap.explain(no_build, "log")
+    assert "cannot be reached" in bootstrap.explain("NewConnectionError(...)\n" + no_build, "log")
+    assert "log" in bootstrap.explain("something else", "log")
+
+
+# --- The two routes to the same environment --------------------------------------------------------------------------
+
+
+def test_conda_and_pip_ask_for_the_same_packages() -> None:
+    listed = yaml.safe_load((REPOSITORY / "environment.yml").read_text())["dependencies"]
+    from_pip = next(entry["pip"] for entry in listed if isinstance(entry, dict))
+    assert from_pip[-1] == "-e .", "the course itself, after everything that it needs"
+    conda = requirements([entry for entry in listed if isinstance(entry, str)])
+    assert conda.pop("python") == PROJECT["requires-python"]
+    conda.pop("pip")
+    assert conda | requirements(from_pip[:-1]) == asked_for()
+
+
+def test_constraints_are_names_and_versions_within_the_ranges() -> None:
+    pinned = {}
+    for line in (REPOSITORY / "constraints.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        assert re.fullmatch(r'[\w.-]+==[\w.+!]+( ; sys_platform == "linux")?', line), line
+        one = Requirement(line)
+        pinned[canonicalize_name(one.name)] = next(iter(one.specifier)).version
+    for name, specifier in asked_for().items():
+        assert Requirement(name + specifier).specifier.contains(pinned[name]), name
+
+
+@pytest.mark.skipif(Path(sys.prefix) != REPOSITORY / ".venv", reason="these tests do not run in the course's own .venv")
+def test_the_environment_holds_the_versions_of_constraints() -> None:
+    pinned = [Requirement(line) for line in (REPOSITORY / "constraints.txt").read_text().splitlines() if line[0] != "#"]
+    installed = {canonicalize_name(one.name): one.version for one in importlib.metadata.distributions()}
+    wrong = {
+        one.name: installed[canonicalize_name(one.name)]
+        for one in pinned
+        if canonicalize_name(one.name) in installed
+        and not one.specifier.contains(installed[canonicalize_name(one.name)])
+    }
+    assert wrong == {}
+
+
+# --- Launcher, layout, documents -------------------------------------------------------------------------------------
+
+
+def test_without_a_command_the_launcher_explains_itself() -> None:
+    ran = subprocess.run([sys.executable, "-m", "headroom"], cwd=REPOSITORY, capture_output=True, text=True)
+    assert ran.returncode == 0
+    assert "open the course in JupyterLab" in ran.stdout
+
+
+def test_the_course_is_found_from_within(tmp_path: Path) -> None:
+    first = tmp_path / "lectures" / "00_start_here.ipynb"
+    inside = tmp_path / "labs" / "lab02"
+    first.parent.mkdir()
+    inside.mkdir(parents=True)
+    first.touch()
+    assert course_folder(inside) == tmp_path
+
+
+def test_the_makefile_has_what_the_readme_names() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z]+)\b(?! setup PYTHON)", (REPOSITORY / "README.md").read_text()))
+    assert {"lab", "test", "setup"} <= named
+    assert named <= targets
+
+
+def test_headroom_never_imports_the_grader() -> None:
+    for path in (REPOSITORY / "headroom").rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
+
+
+def test_the_code_is_formatted_and_linted() -> None:
+    for command in (["format", "--check"], ["check"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "."], cwd=REPOSITORY, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, f"run: make format\n{ran.stdout}{ran.stderr}"
