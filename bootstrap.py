@@ -148,7 +148,7 @@ def drop_half_installed(folder):
     pip writes a package's RECORD last: without it the package may lack files, yet pip would take it for installed.
     """
     removed = []
-    for packages in glob.glob(os.path.join(folder, "lib*", "python*", "site-packages")) + [
+    for packages in glob.glob(os.path.join(folder, "lib", "python*", "site-packages")) + [
         os.path.join(folder, "Lib", "site-packages")
     ]:
         for path in glob.glob(os.path.join(packages, "*.dist-info")):
