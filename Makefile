@@ -13,7 +13,7 @@ help:
 	@echo "make test         run the whole test suite"
 	@echo "make setup        only set up the environment in .venv"
 	@echo "make labs         make the students' labs/ from solutions/"
-	@echo "make grade        grade what lies in submitted/ and write feedback/"
+	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
 	@echo "make bench        measure, and write benchmarks/results/"
 	@echo "make format       clean the notebooks for storing, format and check the code"
 	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
@@ -32,7 +32,7 @@ labs: setup
 	@$(HERE)/python -m autograder labs
 
 grade: setup
-	@$(HERE)/python -m autograder grade
+	@$(HERE)/python -m autograder grade $(LAB)
 
 bench: setup
 	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done

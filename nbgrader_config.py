@@ -18,3 +18,30 @@ c.Exchange.root = str(EXCHANGE)
 c.Exchange.cache = str(COURSE / ".headroom" / "exchange-cache")
 
 # --- Preprocessors: how labs are made, graded and returned ---------------------------------------------------------
+
+# Autograding: the instructor's cells are put back, the student's cells run within limits, and for each check cell a
+# judge outside of the student's kernel decides. autograder/pipeline/ holds what is named here.
+c.Autograde.exporter_class = "autograder.pipeline.submission.SubmissionExporter"
+c.Autograde.sanitize_preprocessors = [
+    "autograder.pipeline.submission.RestoreCells",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.Autograde.autograde_preprocessors = [
+    "autograder.pipeline.execute.JudgedExecute",
+    "nbgrader.preprocessors.IgnorePattern",
+    "nbconvert.preprocessors.ClearMetadataPreprocessor",
+    "nbgrader.preprocessors.LimitOutput",
+    "autograder.pipeline.grades.SaveJudgedGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+# A cell has this many seconds, a whole notebook this many, restarts of its kernel included.
+c.JudgedExecute.timeout = 30
+c.JudgedExecute.total_timeout = 180.0
+
+# Feedback is opened in browsers: nothing that a student's notebook displays may run there.
+c.HTMLExporter.sanitize_html = True

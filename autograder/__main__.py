@@ -1,0 +1,45 @@
+"""An instructor's commands: `python -m autograder labs` makes the labs, `python -m autograder grade` grades them."""
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m autograder", description="Make and grade Headroom's labs.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    labs = commands.add_parser("labs", help="make labs/ from solutions/, and tell the gradebook about them")
+    labs.add_argument("--check", action="store_true", help="only say which labs differ; exit status 1 if any does")
+    grade = commands.add_parser("grade", help="autograde what lies in submitted/, write feedback/ and grades.csv")
+    grade.add_argument("labs", nargs="*", metavar="LAB", help="such as lab02_multi_head; all when none is named")
+    chosen = parser.parse_args(arguments)
+
+    # Imported only now: nbgrader takes a second.
+    from autograder.pipeline import grading
+    from autograder.pipeline import labs as making
+    from autograder.pipeline.course import Failed, course_root
+
+    try:
+        course = course_root(Path.cwd())
+        if chosen.command == "grade":
+            return _say(grading.grade(course, chosen.labs), "not graded")
+        if chosen.check:
+            return _say(making.differing(course), "differs from solutions/; make labs renews it")
+        names = making.names(course)
+        making.generate(course, names)
+        print(f"Made {', '.join(names)} in labs/; gradebook.db knows them.")
+    except Failed as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _say(names: list[str], what: str) -> int:
+    for name in names:
+        print(f"{name}: {what}", file=sys.stderr)
+    return 1 if names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

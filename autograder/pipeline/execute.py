@@ -1,0 +1,309 @@
+"""Runs the student's cells within limits, and has each check judged outside of the kernel."""
+
+import ast
+import asyncio
+import base64
+import binascii
+import copy
+import re
+import secrets
+import time
+from importlib.resources import files
+from typing import Any
+
+from jupyter_client.utils import ensure_async
+from nbclient.exceptions import CellExecutionComplete, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_output
+from nbgrader import utils
+from nbgrader.preprocessors import Execute
+from traitlets import Float, Integer, default
+
+from autograder.exercises import find
+from autograder.judge import NoAnswer, judge
+from autograder.pipeline.kernel_side import MIME
+from autograder.verdict import Verdict
+
+SCORES = "autograder_scores"  # the key in nbgrader's resources under which the shares of the points travel
+PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")
+KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
+SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
+OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error"})
+
+
+def checked_name(cell: NotebookNode) -> str | None:
+    """The name in a check cell, one that the instructor locked and that says `check(Name)` and nothing else.
+
+    Returns:
+        None for every other cell, also for one with tests of another kind.
+    """
+    if cell.cell_type != "code" or not utils.is_grade(cell) or utils.is_solution(cell):
+        return None
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError:  # IPython's magics
+        return None
+    match body:
+        case [ast.Expr(ast.Call(ast.Name("check"), [ast.Name(name)], []))]:
+            return name
+    return None
+
+
+class JudgedExecute(Execute):
+    """nbgrader's Execute, which survives whatever a cell does, and for a check asks the judge instead of the kernel.
+
+    A cell that does not end is interrupted, then its kernel killed; a cell may also end the kernel itself. Either costs
+    that cell: a fresh kernel runs the cells before it again, without it, and the notebook goes on. A kernel that
+    cannot be started is the grader's own failure and raises, so that the submission stays ungraded. What stands below
+    the last graded code cell cannot change a grade and is not run.
+
+    Each check gets its verdict as its only output, and its share of the points goes into `resources[SCORES]`.
+    """
+
+    total_timeout = Float(180.0, help="seconds that a whole notebook may take, restarts included").tag(config=True)
+    max_restarts = Integer(3, help="fresh kernels that a notebook gets after the first").tag(config=True)
+    max_output = Integer(1_000_000, help="characters of output that a cell may produce").tag(config=True)
+    max_reply = Integer(32_000_000, help="characters of one reply to the judge").tag(config=True)
+
+    @default("iopub_timeout")
+    def _iopub_timeout_default(self) -> int:
+        return 3  # seconds after which an interrupt that is not heeded ends the kernel
+
+    @default("shutdown_kernel")
+    def _shutdown_kernel_default(self) -> str:
+        return "immediate"  # student code has no say in how its kernel ends
+
+    def preprocess(self, nb: NotebookNode, resources: dict, km: Any = None) -> tuple[NotebookNode, dict]:
+        self.nb, self.km, self.kc, self.owns_km = nb, None, None, True
+        self._check_assign_resources(resources)
+        self.timeout_func = lambda cell: self._seconds
+        self._restarts = 0
+        self._culprits: dict[int, str] = {}  # cells that are not run again → what happened, as the end of a sentence
+        self._errors: dict[int, str] = {}
+        self._collecting: str | None = None  # the nonce of the reply that is awaited
+        verdicts: dict[int, Verdict] = {}
+        graded = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and utils.is_grade(cell)]
+        self._deadline = time.monotonic()
+        self._open_kernel()
+        self._deadline = time.monotonic() + self.total_timeout
+        try:
+            for index, cell in enumerate(nb.cells[: 1 + max(graded, default=-1)]):
+                if name := checked_name(cell):
+                    verdicts[index] = judge(find(name), lambda request, i=index, n=name: self._ask(i, n, request))
+                elif cell.cell_type == "code":
+                    self._run(index, cell)
+        finally:
+            self._close_kernel()
+        # Written last, when no kernel is left that could still change an output.
+        scores = {}
+        for index, verdict in verdicts.items():
+            cell = nb.cells[index]
+            cell.execution_count = None
+            cell.outputs = [new_output("display_data", verdict._repr_mimebundle_())]
+            scores[cell.metadata.nbgrader.grade_id] = verdict.score
+        resources[SCORES] = scores
+        return nb, resources
+
+    # --- Kernels -------------------------------------------------------------------------------------------------
+
+    def _open_kernel(self) -> None:
+        self.reset_execution_trackers()
+        self.create_kernel_manager()
+        try:
+            self.start_new_kernel()
+            self.start_new_kernel_client()
+        except Exception:
+            self._close_kernel()
+            raise
+        cell = new_code_cell(self._call("prepare"))
+        if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
+            raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
+
+    def _close_kernel(self) -> None:
+        if self.km is not None:
+            self._cleanup_kernel()
+            self.km = self.kc = None
+
+    def _renew(self, until: int) -> None:
+        """Replace the kernel, and run the cells before `until` again, without checks and culprits."""
+        while self._restarts < self.max_restarts and time.monotonic() < self._deadline:
+            self._restarts += 1
+            self._close_kernel()
+            self._open_kernel()
+            if self._replay(until):
+                return
+        self._close_kernel()
+
+    def _replay(self, until: int) -> bool:
+        for index, cell in enumerate(self.nb.cells[:until]):
+            if cell.cell_type == "code" and index not in self._culprits and not checked_name(cell):
+                happened = self._execute(index, copy.deepcopy(cell))
+                if happened:
+                    self._culprits[index] = happened
+                if self._gone:
+                    return False
+        return True
+
+    def _why_not(self) -> str | None:
+        """Why nothing more is run, as the end of a sentence; None while there is a kernel and time."""
+        if time.monotonic() > self._deadline:
+            return f"was not run: the notebook used up its {self.total_timeout:.0f} s"
+        if self.km is None:
+            return f"was not run: the Python process had to be started anew {self.max_restarts} times before"
+        return None
+
+    # --- Cells ---------------------------------------------------------------------------------------------------
+
+    def _run(self, index: int, cell: NotebookNode) -> None:
+        """Run one of the student's cells; whatever it does, it ends."""
+        happened = self._why_not() or self._execute(index, cell)
+        if happened:
+            self._culprits[index] = happened
+            sentence = f"This cell {happened}."
+            cell.outputs = [o for o in cell.get("outputs", []) if o.output_type != "error"]
+            cell.outputs.append(new_output("error", ename="NotFinished", evalue=sentence, traceback=[sentence]))
+            if self.km is not None and self._gone:
+                self._renew(index)
+            return
+        for output in cell.outputs:
+            if output.output_type == "error":
+                what = re.sub(r" \(\S*?, line (\d+)\)", r" (line \1)", output.evalue.strip().split("\n")[0])
+                self._errors[index] = f"raised {output.ename}: {what}" if what else f"raised {output.ename}"
+
+    def _execute(self, index: int, cell: NotebookNode, seconds: float | None = None) -> str | None:
+        """Execute a cell in the kernel; what prevented it from ending, as the end of a sentence, or None."""
+        self._size, self._flooded, self._gone = 0, False, False
+        left = max(0.1, self._deadline - time.monotonic())
+        seconds = self._seconds = seconds or (min(self.timeout, left) if self.timeout else left)
+        cells = self.nb.cells
+        self.nb.cells = [cell] * (index + 1)  # nbclient puts the executed cell into its place: not into the notebook
+        try:
+            self.execute_cell(cell, index)
+        except DeadKernelError:
+            self._gone = True
+            return "ended the Python process"
+        except CellTimeoutError:
+            self._gone = True
+            return f"did not end within {seconds:.0f} s, not even when it was interrupted, and was stopped"
+        except (AttributeError, KeyError, TypeError, ValueError):  # nbclient, on a message that no kernel sends
+            self.log.exception("a message that cannot be read")
+            self._gone = True
+            return "left the Python process in disorder"
+        finally:
+            self.nb.cells = cells
+        if self._flooded:
+            return f"was stopped after {self.max_output:,} characters of output"
+        if any(output.get("ename") == "CellTimeoutError" for output in cell.outputs):
+            return f"did not end within {seconds:.0f} s and was stopped"
+        return None
+
+    def process_message(self, msg: dict, cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+        """Take in one message of the kernel: a reply to the judge, or an output that may be shown, up to a size."""
+        kind = msg["msg_type"]
+        if kind.startswith("comm"):
+            return None
+        if kind in OUTPUTS:
+            content = msg["content"]
+            if self._collecting and kind == "display_data" and (reply := content.get("data", {}).get(MIME)):
+                if isinstance(reply, dict) and reply.get("nonce") == self._collecting and len(self._replies) < 2:
+                    self._replies.append(reply)
+                return None
+            self._size += 100 + _characters(content)
+            if self._size > self.max_output:
+                if not self._flooded:
+                    self._flooded = True
+                    self._interrupting = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
+                return None
+            msg = {**msg, "content": {**_showable(kind, content), "transient": {}}}
+            if kind == "update_display_data":
+                return None
+        try:
+            return super().process_message(msg, cell, cell_index)
+        except CellExecutionComplete:
+            raise
+        except Exception:  # forged by student code: an honest kernel sends nothing that nbclient cannot take
+            self.log.exception("a message that cannot be read")
+            return None
+
+    # --- Checks --------------------------------------------------------------------------------------------------
+
+    def _ask(self, index: int, name: str, request: bytes) -> bytes:
+        """Carry a request of the judge to the probe in the kernel, and the reply back."""
+        if reason := self._why_not():
+            raise NoAnswer(f"it {reason}.")
+        nonce = secrets.token_hex(16)
+        cell = new_code_cell(self._call("answer", PROBE, base64.b64encode(request).decode(), name, nonce))
+        self._replies, self._collecting = [], nonce
+        try:
+            happened = self._execute(index, cell)
+        finally:
+            self._collecting = None
+        if happened:
+            if self._gone:
+                self._renew(index)
+            raise NoAnswer(f"while it was being checked, your code {happened}.")
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        if len(self._replies) != 1:
+            why = f" ({errors[-1].ename}: {errors[-1].evalue[:200]})" if errors else ""
+            raise NoAnswer(f"the check got no answer from the notebook's Python process{why}.")
+        (reply,) = self._replies
+        if reply.get("status") == "missing":
+            raise NoAnswer(self._why_missing(index, name))
+        try:
+            if len(reply["reply"]) > self.max_reply:
+                raise NoAnswer("what it returns is too large to be compared.")
+            return base64.b64decode(reply["reply"], validate=True)
+        except (KeyError, TypeError, binascii.Error):
+            return b""  # which the judge cannot read, and says so
+
+    def _why_missing(self, index: int, name: str) -> str:
+        """Why a name is not defined, as a sentence."""
+        defines = re.compile(rf"^\s*(?:class|def)\s+{name}\b|^\s*{name}\s*=", re.MULTILINE)
+        cells = [i for i, cell in enumerate(self.nb.cells) if cell.cell_type == "code" and defines.search(cell.source)]
+        before = [i for i in cells if i < index]
+        happened = self._culprits | self._errors
+        if troubled := [i for i in before if i in happened]:
+            return f"{name} is not defined: the cell that defines it {happened[troubled[-1]]}."
+        if before:
+            return f"{name} is not defined here, although a cell above defines it: is it deleted again?"
+        if cells:
+            return f"{name} is not defined here: the cell that defines it comes after its check."
+        return f"{name} is not defined: the cell that defines it is missing, or gives it another name."
+
+    @staticmethod
+    def _call(function: str, *arguments: str) -> str:
+        """The text of a cell that calls a function of `kernel_side` in the kernel and leaves no name behind."""
+        call = f"space[{function!r}](*{arguments!r})"
+        return f"(lambda space: (exec({KERNEL_SIDE!r}, space), {call})[1])({{'__name__': '_headroom_grader'}})"
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_characters(k) + _characters(v) for k, v in value.items())
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    return 8
+
+
+def _showable(kind: str, content: dict) -> dict:
+    """The content of an output message in the form that a feedback page can be made of."""
+
+    def text(value: Any) -> str:
+        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+    if kind == "stream":
+        return {"name": "stderr" if content.get("name") == "stderr" else "stdout", "text": text(content.get("text"))}
+    if kind == "error":
+        lines = content.get("traceback")
+        lines = [text(line) for line in lines] if isinstance(lines, list) else []
+        return {"ename": text(content.get("ename")), "evalue": text(content.get("evalue")), "traceback": lines}
+    data = content.get("data") if isinstance(content.get("data"), dict) else {}
+    images = re.compile(r"[A-Za-z0-9+/=\s]*")
+    shown = {
+        mime: text(value)
+        for mime, value in data.items()
+        if mime in SHOWN and isinstance(value, str) and (not mime.startswith("image/") or images.fullmatch(value))
+    }
+    return {"data": shown, "metadata": {}, "execution_count": None}

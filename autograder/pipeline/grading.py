@@ -1,0 +1,73 @@
+"""An instructor's round: autograde, feedback, export, and a list of what was graded and what was not."""
+
+from pathlib import Path
+
+from nbgrader.api import Gradebook, MissingEntry
+
+from autograder.pipeline import labs
+from autograder.pipeline.course import Failed, nbgrader
+
+
+def submitted(course: Path, lab: str) -> list[str]:
+    """The students who handed in a lab."""
+    return sorted(path.parent.name for path in (course / "submitted").glob(f"*/{lab}") if path.is_dir())
+
+
+def grade(course: Path, chosen: list[str]) -> list[str]:
+    """Grade what lies in submitted/, write feedback/ and grades.csv, and print a list.
+
+    Args:
+        course: the course folder.
+        chosen: labs; if empty, all that somebody handed in.
+
+    Returns:
+        the submissions without a grade, as "student, lab".
+
+    Raises:
+        Failed: nothing to grade, or a lab that does not exist.
+    """
+    known = labs.names(course)
+    if unknown := sorted(set(chosen) - set(known)):
+        raise Failed(f"There is no lab {unknown[0]}; there are {', '.join(known)}.")
+    chosen = chosen or [lab for lab in known if submitted(course, lab)]
+    if not any(submitted(course, lab) for lab in chosen):
+        raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
+    database = f"sqlite:///{course / 'gradebook.db'}"
+    missing = []
+    for lab in chosen:
+        if not _in_gradebook(database, lab):
+            labs.generate(course, [lab])
+        nbgrader(course, "autograde", lab)  # its status says no more than the list below
+        nbgrader(course, "generate_feedback", lab)
+        missing += [f"{student}, {lab}" for student in _report(course, database, lab)]
+    nbgrader(course, "export")
+    return missing
+
+
+def _in_gradebook(database: str, lab: str) -> bool:
+    if not Path(database.removeprefix("sqlite:///")).exists():
+        return False
+    with Gradebook(database) as gradebook:
+        try:
+            return bool(gradebook.find_assignment(lab).notebooks)
+        except MissingEntry:
+            return False
+
+
+def _report(course: Path, database: str, lab: str) -> list[str]:
+    """Print the scores of a lab; the students who handed it in and have no grade."""
+    missing = []
+    with Gradebook(database) as gradebook:
+        for student in submitted(course, lab):
+            graded = course / "autograded" / student / lab
+            try:
+                submission = gradebook.find_submission(lab, student)
+            except MissingEntry:
+                submission = None
+            if submission is None or not any(graded.glob("*.ipynb")):
+                missing.append(student)
+                print(f"{lab}  {student:24}  NOT GRADED")
+            else:
+                note = ", more to be graded by hand" if submission.needs_manual_grade else ""
+                print(f"{lab}  {student:24}  {submission.score:5.2f} of {submission.max_score:g}{note}")
+    return missing

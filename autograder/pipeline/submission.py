@@ -1,0 +1,173 @@
+"""Reads what students hand in, whatever it is, and puts the instructor's cells back into it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbconvert.exporters.exporter import ResourcesDict
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+from nbgrader.api import Gradebook, Notebook, SourceCell
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+MAX_FILE = 20_000_000  # bytes of a submitted notebook
+MAX_CELLS = 2_000
+MAKE_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+class Unreadable(ValueError):
+    """A submitted file that is not a notebook. The text says why, as the end of a sentence."""
+
+
+def read(path: Path) -> NotebookNode:
+    """Read a notebook file that anyone may have written.
+
+    Returns:
+        a valid notebook of the present format that can be written as UTF-8.
+
+    Raises:
+        Unreadable: it is no notebook.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise Unreadable("it is not a file")
+    if path.stat().st_size > MAX_FILE:
+        raise Unreadable(f"it is larger than {MAX_FILE // 1_000_000} MB")
+    data = path.read_bytes()
+    if not data.strip():
+        raise Unreadable("it is empty")
+    try:
+        notebook = nbformat.from_dict(json.loads(_encodable(data.decode("utf-8-sig"))))
+        if notebook.nbformat != 4:
+            notebook = nbformat.convert(notebook, 4)
+        cells = list(notebook.cells)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"it is not readable JSON ({type(error).__name__})") from error
+    except Exception as error:  # nbformat raises whatever the missing piece leads to
+        raise Unreadable(f"it is not a notebook ({type(error).__name__})") from error
+    if len(cells) > MAX_CELLS:
+        raise Unreadable(f"it has {len(cells)} cells; at most {MAX_CELLS} are read")
+    metadata = notebook.get("metadata")
+    clean = new_notebook(metadata=metadata if isinstance(metadata, dict) else {})
+    clean.cells = [_cell(cell) for cell in cells if isinstance(cell, dict) and cell.get("cell_type") in MAKE_CELL]
+    return clean
+
+
+def _cell(given: dict[str, Any]) -> NotebookNode:
+    """A valid cell with what can be used of a given one."""
+    source = given.get("source", "")
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    metadata = given.get("metadata")
+    cell = MAKE_CELL[given["cell_type"]](
+        source=_encodable(source) if isinstance(source, str) else "",
+        metadata=metadata if isinstance(metadata, dict) else {},
+    )
+    outputs = given.get("outputs")
+    if cell.cell_type == "code" and isinstance(outputs, list):
+        cell.outputs = outputs
+    return cell
+
+
+def _encodable(text: str) -> str:
+    """Text without lone surrogates, which JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class SubmissionExporter(NotebookExporter):
+    """Writes a notebook for any submitted file: one that cannot be read becomes an empty one that says so."""
+
+    def from_filename(self, filename: str, resources: dict | None = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
+        path = Path(filename)
+        try:
+            notebook = read(path)
+        except Unreadable as problem:
+            self.log.warning("%s cannot be read: %s", filename, problem)
+            sentence = f"**The submitted file could not be read as a notebook: {problem}.** Nothing in it was graded."
+            notebook = new_notebook(cells=[new_markdown_cell(sentence)])
+        resources = ResourcesDict() if resources is None else resources
+        resources["metadata"] = ResourcesDict(name=path.stem, path=str(path.parent))
+        return self.from_notebook_node(notebook, resources, **kwargs)
+
+
+class RestoreCells(NbGraderPreprocessor):
+    """Puts the instructor's cells and metadata back, before anything else looks at a submission.
+
+    Locked cells become what the instructor released, cell type and points included, wherever the student left them; a
+    deleted one is put back after the cell it followed. Of several cells with one grade_id the last keeps it, as in
+    nbgrader. Of a student's own cells only the text is kept: no tags, no outputs, no attachments.
+    """
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        about = resources["nbgrader"]
+        with Gradebook(about["db_url"]) as gradebook:
+            released = _released(gradebook.find_notebook(about["notebook"], about["assignment"]))
+        nb.metadata = NotebookNode()  # nbgrader fills in the instructor's kernel
+        nb.cells = restore(nb.cells, released)
+        return nb, resources
+
+
+def _released(notebook: Notebook) -> dict[str, NotebookNode]:
+    """The gradebook's cells of a notebook by grade_id, in the order of the notebook, with nbgrader's metadata."""
+    points = {cell.name: cell.max_score for cell in (*notebook.grade_cells, *notebook.task_cells)}
+    grades = {cell.name for cell in notebook.grade_cells}
+    solutions = {cell.name for cell in notebook.solution_cells}
+    tasks = {cell.name for cell in notebook.task_cells}
+
+    def cell(source: SourceCell) -> NotebookNode:
+        about = {
+            "schema_version": 3,
+            "grade_id": source.name,
+            "grade": source.name in grades,
+            "solution": source.name in solutions,
+            "task": source.name in tasks,
+            "locked": source.locked,
+            "cell_type": source.cell_type,
+            "checksum": source.checksum,
+        }
+        if source.name in points:
+            about["points"] = points[source.name]
+        return MAKE_CELL[source.cell_type](source=source.source, metadata={"nbgrader": about})
+
+    return {source.name: cell(source) for source in notebook.source_cells}
+
+
+def restore(submitted: list[NotebookNode], released: dict[str, NotebookNode]) -> list[NotebookNode]:
+    """The cells of a submission with the instructor's put back.
+
+    Args:
+        submitted: the student's cells; any metadata.
+        released: the instructor's cells by grade_id, in order.
+
+    Returns:
+        the student's cells in their order, the instructor's among them, each exactly once.
+    """
+    cells: list[NotebookNode] = []
+    present: dict[str, NotebookNode] = {}
+    for given in reversed(submitted):
+        about = given.metadata.get("nbgrader")
+        grade_id = about.get("grade_id") if isinstance(about, dict) else None
+        original = released.get(grade_id) if isinstance(grade_id, str) and grade_id not in present else None
+        if original is None:
+            cell = MAKE_CELL[given.cell_type](source=given.source)
+        else:
+            source = original.source if original.metadata.nbgrader.locked else given.source
+            cell = MAKE_CELL[original.cell_type](source=source, metadata=original.metadata)
+            present[grade_id] = cell
+        cells.insert(0, cell)
+
+    names = list(released)
+    for i, (grade_id, original) in enumerate(released.items()):
+        wanted = original.metadata.nbgrader.grade or original.metadata.nbgrader.task
+        if grade_id not in present and wanted:
+            cell = MAKE_CELL[original.cell_type](source=original.source, metadata=original.metadata)
+            at = {id(cell): place for place, cell in enumerate(cells)}
+            following = next((present[name] for name in names[i + 1 :] if name in present), None)
+            if i and names[i - 1] in present:
+                place = at[id(present[names[i - 1]])] + 1
+            else:
+                place = len(cells) if following is None else at[id(following)]
+            cells.insert(place, cell)
+            present[grade_id] = cell
+    return cells
