@@ -31,7 +31,8 @@ def clean(text: str) -> str:
     Raises:
         nbformat.ValidationError: what results is no valid notebook.
     """
-    notebook = nbformat.from_dict(_upgraded(text))
+    # nbformat's own reads() would already replace repeated ids, by random ones.
+    notebook = nbformat.v4.reads(text)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
     taken: set[str] = set()
@@ -44,11 +45,6 @@ def clean(text: str) -> str:
         taken.add(cell.id)
     nbformat.validate(notebook)
     return nbformat.writes(notebook).rstrip("\n") + "\n"
-
-
-def _upgraded(text: str) -> dict:
-    notebook = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
-    return notebook if notebook.nbformat == 4 else nbformat.convert(notebook, 4)
 
 
 def clean_files(paths: Iterable[Path]) -> list[Path]:

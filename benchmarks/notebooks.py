@@ -1,0 +1,67 @@
+"""How long the course's notebooks take: the first cell once the kernel is up, and all cells.
+
+    python benchmarks/notebooks.py [NOTEBOOK ...]
+
+Each notebook runs in a fresh kernel in a copy of the course. Prints a table and, when all notebooks were
+measured, writes it to benchmarks/results/notebooks.md.
+"""
+
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+from browser import copy_course  # noqa: E402
+
+from headroom import notebooks  # noqa: E402
+from headroom.lab import private_environment  # noqa: E402
+
+
+def measure(path: Path) -> tuple[float, float]:
+    """Run a notebook and return the seconds of its first code cell and of all its cells, kernel start left out."""
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    )
+    first = None
+    with client.setup_kernel():
+        begun = time.perf_counter()
+        for index, cell in enumerate(notebook.cells):
+            client.execute_cell(cell, index)
+            if first is None and cell.cell_type == "code":
+                first = time.perf_counter() - begun
+        return first or 0.0, time.perf_counter() - begun
+
+
+def main(names: list[str]) -> None:
+    """Measure the named notebooks, or all of lectures/ and solutions/, and print a table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        course = copy_course(Path(scratch) / "headroom")
+        os.environ.update(private_environment(Path(scratch) / "state", course / "jupyter"))
+        found = [course / name for name in names] or [p for p in notebooks.find(course) if "labs" not in p.parts]
+        lines = ["| notebook | first cell (s) | all cells (s) |", "|---|---|---|"]
+        print("\n".join(lines))
+        for path in found:
+            first, whole = measure(path)
+            lines.append(f"| {path.relative_to(course).as_posix()} | {first:.2f} | {whole:.1f} |")
+            print(lines[-1], flush=True)
+    if not names:
+        head = (
+            "# Notebooks\n\nSeconds in a fresh kernel once it is up, one run each, by `benchmarks/notebooks.py`; "
+            f"{os.cpu_count()} CPU cores, Python {platform.python_version()}, {platform.system()}.\n\n"
+        )
+        results = REPOSITORY / "benchmarks" / "results" / "notebooks.md"
+        results.parent.mkdir(exist_ok=True)
+        results.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
