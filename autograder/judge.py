@@ -6,7 +6,7 @@ hostile input, every expected value is computed here, and no score ever crosses 
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ from autograder.verdict import Difference, Result, Verdict, not_judged
 
 Ask = Callable[[bytes], bytes]
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
-MAX_READINGS = 150  # ways to read a student's parameters that are tried
+MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
+MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
 
 
 class NoAnswer(Exception):
@@ -40,8 +41,8 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
     """
     rng = np.random.default_rng(secrets.randbits(64) if seed is None else seed)
     try:
-        trial = _Trial(exercise, exercise.cases(rng), rng)
-        return trial.run(ask)
+        with probe.exact():
+            return _Trial(exercise, exercise.cases(rng), rng).run(ask)
     except NoAnswer as silence:
         return not_judged(exercise.name, str(silence))
     except _Malformed:
@@ -76,6 +77,7 @@ class _Trial:
         self.parameters: list[dict[str, tuple[Parameter, Tensor]]] = [{} for _ in cases]  # per case, by name
         self.loose: tuple[dict, ...] = ()
         self.outcomes: list[_Outcome] = []
+        self.leaves = [tuple(map(_leaf, case.inputs)) for case in cases]  # the judge's own copies, differentiable
         self.cotangents = [rng.normal(size=exercise.shape(case)) if case.differentiate else None for case in cases]
 
     def run(self, ask: Ask) -> Verdict:
@@ -113,7 +115,7 @@ class _Trial:
         return None
 
     def _draw(self, reply: dict) -> dict[str, tuple[Parameter, Tensor]]:
-        """Random weights for described parameters: away from 0 and 1, matrices of a size that makes attention matter."""
+        """Random weights for described parameters: away from 0 and 1, matrices large enough that attention matters."""
         drawn, total = {}, 0
         for item in _dicts(reply, "parameters"):
             name, shape, constant = item.get("name"), item.get("shape"), item.get("constant")
@@ -174,54 +176,37 @@ class _Trial:
 
     # --- Comparing -----------------------------------------------------------------------------------------------
 
-    def _readings(self, i: int) -> Iterator[Weights]:
-        """Ways to read the parameters of case i as roles; at least one."""
-        found = itertools.islice(self.exercise.mappings(self.parameters[i], self.cases[i].build), MAX_READINGS)
-        yield from itertools.chain(found, itertools.repeat({}, 0))
-
     def _find_reading(self) -> None:
         """Choose the reading of the student's parameters under which most cases come out right."""
-        candidates: list[list[Weights]] = [list(self._readings(i)) for i in range(len(self.cases))]
-        best: tuple[int, int] = (-1, 0)
-        self.readings = [[options[0] if options else {} for options in candidates]]
-        self.expected: list[Tensor | None] = [None] * len(self.cases)
-        for reading in range(min(map(len, candidates))):
-            weights = [options[reading] for options in candidates]
-            expected = [self._reference(i, weights[i]) for i in range(len(self.cases))]
-            count = sum(self._agrees(i, answer) for i, answer in enumerate(expected))
-            if reading and reading < 4:
-                self.readings.append(weights)
-            if count > best[0]:
-                best = (count, reading)
-                self.expected = expected
-                self.readings[0], best_weights = weights, weights
+        options = [
+            list(itertools.islice(self.exercise.mappings(drawn, case.build), MAX_READINGS))
+            for drawn, case in zip(self.parameters, self.cases, strict=True)
+        ]
+        readings = [list(weights) for weights in zip(*options, strict=False)]  # per reading, the weights of each case
+
+        def judged(weights: list[Weights]) -> tuple[list[Tensor | None], int]:
+            expected = [self._reference(i, roles) for i, roles in enumerate(weights)]
+            return expected, sum(self._agrees(i, answer) for i, answer in enumerate(expected))
+
+        most = -1
+        for weights in readings:
+            expected, count = judged(weights)
+            if count > most:
+                most, self.expected, chosen = count, expected, weights
             if count == len(self.cases):
                 break
-        if best[0] >= 0:
-            self.readings = [best_weights] + [weights for weights in self.readings[1:] if weights is not best_weights]
+        self.readings = [chosen, *(weights for weights in readings[:MAX_DIAGNOSED] if weights is not chosen)]
+        self.right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
 
     def _reference(self, i: int, weights: Weights) -> Tensor | None:
         """The right answer to case i, differentiable; None if these weights allow none."""
         if not self.exercise.needs <= weights.keys():
             return None
         try:
-            answer = self.exercise.reference(self.cases[i].build, self._inputs(i), weights)
+            answer = self.exercise.reference(self.cases[i].build, self.leaves[i], weights)
         except (RuntimeError, KeyError):
             return None
         return answer if tuple(answer.shape) == tuple(self.exercise.shape(self.cases[i])) else None
-
-    def _inputs(self, i: int) -> tuple:
-        """The inputs of case i as tensors; the first is the same leaf at every call, so that it can be differentiated."""
-        if not hasattr(self, "_leaves"):
-            self._leaves: dict[int, tuple] = {}
-        if i not in self._leaves:
-            self._leaves[i] = tuple(
-                torch.from_numpy(value).requires_grad_(value.dtype.kind == "f")
-                if isinstance(value, np.ndarray)
-                else value
-                for value in self.cases[i].inputs
-            )
-        return self._leaves[i]
 
     def _agrees(self, i: int, answer: Tensor | None) -> bool:
         """Whether the student's output of case i equals `answer`."""
@@ -242,7 +227,7 @@ class _Trial:
         if cotangent is None:
             return None
         got_inputs, got_weights = outcome.input_gradients, outcome.weight_gradients
-        leaves = {"the input": self._inputs(i)[0]}
+        leaves = {"the input": self.leaves[i][0]}
         got = {"the input": got_inputs[0] if got_inputs else None}
         for name, (parameter, tensor) in self.parameters[i].items():
             if parameter.trained and self.exercise.needs:
@@ -263,12 +248,13 @@ class _Trial:
 
     def _conclude(self) -> Verdict:
         exercise, cases, outcomes = self.exercise, self.cases, self.outcomes
-        right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
+        right = self.right
         gaps: dict[str, list[str]] = {}
         for i in range(len(cases)):
             if right[i] and (missing := self._gradient_gaps(i, self.expected[i])) is not None:
                 gaps[cases[i].label] = missing
-        signs = [mistake for mistake in exercise.mistakes if mistake.sign and mistake.sign(self._evidence(right))]
+        evidence = self._evidence(right)
+        signs = [mistake for mistake in exercise.mistakes if mistake.sign and mistake.sign(evidence)]
 
         results = []
         for criterion in exercise.criteria:
@@ -279,7 +265,8 @@ class _Trial:
             return Verdict(exercise.name, f"all {len(cases)} cases agree.", tuple(results), printed=printed)
 
         mistakes = list(signs)
-        if not all(right) or any(gaps.values()):
+        explained = signs and not evidence.mappable  # outputs say nothing where the weights could not be set
+        if (not all(right) or any(gaps.values())) and not explained:
             mistakes += [mistake for mistake in self._diagnose() if mistake not in mistakes]
         failing = [outcome.error for outcome in outcomes if outcome.error]
         headline = f"{sum(right)} of {len(cases)} cases agree."
@@ -363,10 +350,10 @@ class _Trial:
                 continue
             at = tuple(int(n) for n in np.argwhere(off)[0])
             note = f"{int(off.sum())} of {off.size} values differ."
-            with np.errstate(all="ignore"):
-                ratio = got[off] / expected[off]
-            if off.all() and np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
-                note = f"Every value is {ratio.mean():.4g} times the expected one."
+            if off.all() and expected.all():
+                ratio = got / expected
+                if np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
+                    note = f"Every value is {ratio.mean():.4g} times the expected one."
             return Difference(case.label, f"[{', '.join(map(str, at))}]", f"{expected[at]:.5g}", f"{got[at]:.5g}", note)
         return None
 
@@ -384,33 +371,31 @@ class _Trial:
         return ()
 
     def _explains(self, slips: frozenset[str], weights: list[Weights]) -> bool:
-        """Whether switching `slips` on reproduces every case: outputs, shapes and errors; gradients if outputs are right."""
-        exercise, reproduced, all_right = self.exercise, 0, True
+        """Whether switching `slips` on does in every case what the student's code did.
+
+        Outputs, shapes and errors must be the same; where all outputs are right, the gradients must be the same.
+        """
+        reproduced = False
         for i, case in enumerate(self.cases):
-            outcome = self.outcomes[i]
             if case.dtype != "float64":
                 continue
+            error = self.outcomes[i].error
             try:
-                answer = exercise.variation(case.build, self._inputs(i), weights[i], slips)
-            except (RuntimeError, KeyError, IndexError) as error:
-                same = outcome.error is not None and outcome.error["type"] == type(error).__name__
-                if not same or (not reproduced and _first_line(error) != outcome.error["message"].split("\n")[0]):
+                answer = self.exercise.variation(case.build, self.leaves[i], weights[i], slips)
+            except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
+                # Where other cases came out the same, raising too is agreement; alone, it takes the same words.
+                said = str(raised).split("\n")[0]
+                if error is None or not (reproduced or error["message"].split("\n")[0] == said):
                     return False
                 continue
-            if not self._agrees(i, answer):
+            if not self._agrees(i, answer) or (all(self.right) and self._gradient_gaps(i, answer)):
                 return False
-            reproduced += 1
-            if not self._agrees(i, self.expected[i]):
-                all_right = False
-            elif all_right and (self._gradient_gaps(i, answer) or not self._gradient_gaps(i, self.expected[i])):
-                all_right = all_right and self.cotangents[i] is None
-                if self.cotangents[i] is not None and self._gradient_gaps(i, answer):
-                    return False
+            reproduced = True
         return True
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n")[0]
+def _leaf(value: Any) -> Any:
+    return torch.from_numpy(value).requires_grad_(value.dtype.kind == "f") if isinstance(value, np.ndarray) else value
 
 
 # --- Reading hostile replies -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import os
 import struct
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def pack(message: Any) -> bytes:
 
     def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            arrays.append(np.ascontiguousarray(value))
+            arrays.append(np.asarray(value, order="C"))
             return {"$array": len(arrays) - 1}
         if isinstance(value, dict):
             return {str(key): plain(item) for key, item in value.items()}
@@ -100,9 +100,23 @@ def answer(request: bytes, target: Any) -> bytes:
     return pack([_guarded(lambda case=case: _run(target, case)) for case in ask["cases"]])
 
 
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """float64 as the default dtype, so that style and order of operations do not matter; one thread: the tensors
+    are tiny, and threads would only wait for each other. Both are put back."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+
+
 def _guarded(work: Callable[[], dict]) -> dict:
-    """Run `work` with the outside kept still: no prints, no warnings, global torch settings restored."""
-    printed, dtype = io.StringIO(), torch.get_default_dtype()
+    """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
+    printed = io.StringIO()
     try:
         with (
             contextlib.redirect_stdout(printed),
@@ -110,17 +124,15 @@ def _guarded(work: Callable[[], dict]) -> dict:
             warnings.catch_warnings(),
             torch.random.fork_rng(devices=[]),
             torch.enable_grad(),
+            exact(),
         ):
             warnings.simplefilter("ignore")
             torch.manual_seed(0)
-            torch.set_default_dtype(torch.float64)  # exact enough that style and order of operations do not matter
             reply = work()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit too: the student's code may raise anything
         reply = {"error": _describe_error(error)}
-    finally:
-        torch.set_default_dtype(dtype)
     return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
 
 

@@ -91,16 +91,15 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
         normalized = centred / variance.sqrt()
     else:
         normalized = centred / torch.sqrt(variance + eps)
-    gamma, beta = weights.get("gamma"), weights.get("beta")
     if "no_affine" in slips:
         return normalized
     if "no_gamma" in slips:
-        return normalized + beta
+        return normalized + weights["beta"]
     if "no_beta" in slips:
-        return gamma * normalized
+        return weights["gamma"] * normalized
     if "beta_scaled" in slips:
-        return gamma * (normalized + beta)
-    return gamma * normalized + beta
+        return weights["gamma"] * (normalized + weights["beta"])
+    return weights["gamma"] * normalized + weights["beta"]
 
 
 def _not_registered(seen: Evidence) -> bool:
@@ -120,14 +119,14 @@ MISTAKES = (
     Mistake(
         "unbiased",
         "the unbiased variance",
-        "The sum of squares is divided by d_model − 1, so every output is too small by the factor √((d_model − 1)/d_model).",
+        "The sum of squares is divided by d_model − 1: all normalised values are √((d_model − 1)/d_model) of what is right.",
         "Look at what `var` and `std` divide by unless told otherwise.",
         "variance",
     ),
     Mistake(
         "eps_outside",
         "ε outside the square root",
-        "The standard deviation plus ε is used: nearly the same for ordinary values, badly wrong where the variance is small.",
+        "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
         "Look at where ε stands in the definition: what is it added to?",
         "root",
     ),

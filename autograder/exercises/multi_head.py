@@ -27,7 +27,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         if mask == "causal":
             inputs = (x, np.tril(np.ones((1, 1, tokens, tokens), dtype=bool)))
         elif mask == "padding":
-            lengths = source.integers(1, tokens, size=(batch, 1))
+            lengths = source.permutation(tokens - 1 - np.arange(batch) % (tokens - 1))[:, None]  # 1 … tokens − 1
             inputs = (x, (np.arange(tokens) < lengths)[:, None, None, :])
         return Case(tag, label + (f", {mask} mask" if mask else ""), inputs, (d_model, n_heads), **kwargs)
 
@@ -35,7 +35,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         """batch, tokens, d_head, n_heads: all different, and different from d_model."""
         while True:
             drawn = rng.choice([2, 3, 4, 5, 6], size=4, replace=False)
-            if drawn[2] * drawn[3] not in drawn:
+            if drawn[1] > 2 and drawn[2] * drawn[3] not in drawn:
                 return tuple(drawn)
 
     return [
@@ -259,7 +259,7 @@ MISTAKES = (
     Mistake(
         "view_merge",
         "heads merged without the transpose",
-        "The heads are flattened as (batch, heads, tokens, d_head): a token's output is put together from other tokens.",
+        "The heads are flattened as (batch, heads, tokens, d_head): a token's output is made of other tokens.",
         "Which axes must lie side by side before you flatten them into d_model?",
         "merge",
     ),
@@ -273,7 +273,7 @@ MISTAKES = (
     Mistake(
         "interleaved_merge",
         "heads interleaved when merged",
-        "Neighbouring features of a merged token come from different heads; the heads should stand one after the other.",
+        "Neighbouring features of a merged token come from different heads; the heads should stand side by side.",
         "Look at the order of the last two axes before you flatten them.",
         "merge",
     ),

@@ -60,7 +60,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
         Mistake(
             "odd",
             "an odd d_model does not fit",
-            "Even widths come out right, odd ones do not: with an odd d_model there is one sine more than there are cosines.",
+            "Even widths come out right, odd ones do not: an odd d_model has one sine more than it has cosines.",
             "Write down the columns for d_model = 5 and count the sines and the cosines.",
             "odd",
             sign=odd_sign,

@@ -1,0 +1,503 @@
+"""Wrong answers to lab 2, written as students write them. `mistakes` holds the keys that the judge must name.
+
+Empty: not on any list; it must still fail. None of this is made from the exercise's own `variation`.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.answers.right_multi_head import ViewTranspose, attention
+
+
+class Base(ViewTranspose):
+    """A right answer in steps, so that each class below changes one of them."""
+
+    mistakes: tuple[str, ...] = ()
+
+    def split(self, t):
+        return t.view(t.size(0), t.size(1), self.n_heads, self.d_head).transpose(1, 2)
+
+    def attend(self, q, k, v, mask):
+        return attention(q, k, v, mask)[0]
+
+    def merge(self, heads):
+        return heads.transpose(1, 2).reshape(heads.size(0), heads.size(2), -1)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x))
+        return self.w_o(self.merge(self.attend(q, k, v, mask)))
+
+
+# --- one known mistake each ---
+
+
+class ViewStraightToHeads(Base):
+    mistakes = ("view_split",)
+
+    def split(self, t):
+        return t.view(t.size(0), self.n_heads, t.size(1), self.d_head)
+
+
+class MergeWithoutTranspose(Base):
+    mistakes = ("view_merge",)
+
+    def merge(self, heads):
+        return heads.reshape(heads.size(0), heads.size(2), -1)
+
+
+class HeadsLast(Base):
+    mistakes = ("interleaved",)
+
+    def split(self, t):
+        return t.view(*t.shape[:2], self.d_head, self.n_heads).permute(0, 3, 1, 2)
+
+
+class MergeInterleaved(Base):
+    mistakes = ("interleaved_merge",)
+
+    def merge(self, heads):
+        return torch.stack(heads.unbind(1), dim=-1).flatten(2)
+
+
+class ForgotOutput(Base):
+    mistakes = ("no_output",)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x))
+        return self.merge(self.attend(q, k, v, mask))
+
+
+class NoOutputLayer(nn.Module):
+    mistakes = ("no_output",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))
+
+    def forward(self, x, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for f in (self.w_q, self.w_k, self.w_v))
+        return attention(q, k, v, mask)[0].transpose(1, 2).flatten(2)
+
+
+class MeanOfHeads(nn.Module):
+    mistakes = ("averaged",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.w_o = nn.Linear(d_model // n_heads, d_model)
+
+    def reduce(self, heads):
+        return heads.mean(dim=1)
+
+    def forward(self, x, mask=None):
+        q, k, v = (f(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for f in (self.w_q, self.w_k, self.w_v))
+        return self.w_o(self.reduce(attention(q, k, v, mask)[0]))
+
+
+class SumOfHeads(MeanOfHeads):
+    mistakes = ("summed",)
+
+    def reduce(self, heads):
+        return sum(heads.unbind(1))
+
+
+class SlicedInput(nn.Module):
+    mistakes = ("sliced",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.size = d_model // n_heads
+        self.q = nn.ModuleList(nn.Linear(self.size, self.size) for _ in range(n_heads))
+        self.k = nn.ModuleList(nn.Linear(self.size, self.size) for _ in range(n_heads))
+        self.v = nn.ModuleList(nn.Linear(self.size, self.size) for _ in range(n_heads))
+        self.out = nn.Linear(d_model, d_model)
+
+    def project(self, maps, x):
+        return torch.stack([f(part) for f, part in zip(maps, x.split(self.size, -1), strict=True)], 1)
+
+    def forward(self, x, mask=None):
+        heads = attention(self.project(self.q, x), self.project(self.k, x), self.project(self.v, x), mask)[0]
+        return self.out(heads.transpose(1, 2).flatten(2))
+
+
+class HeadsInAList(nn.Module):
+    mistakes = ("unregistered",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.q = [nn.Linear(d_model, d_model // n_heads) for _ in range(n_heads)]
+        self.k = [nn.Linear(d_model, d_model // n_heads) for _ in range(n_heads)]
+        self.v = [nn.Linear(d_model, d_model // n_heads) for _ in range(n_heads)]
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        mask = None if mask is None else mask[:, 0]
+        parts = zip(self.q, self.k, self.v, strict=True)
+        return self.out(torch.cat([attention(q(x), k(x), v(x), mask)[0] for q, k, v in parts], -1))
+
+
+class HeadsInADict(nn.Module):
+    mistakes = ("unregistered",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.maps = {name: nn.Linear(d_model, d_model) for name in "qkv"}
+        self.w_o = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        q, k, v = (self.maps[n](x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for n in "qkv")
+        return self.w_o(attention(q, k, v, mask)[0].transpose(1, 2).flatten(2))
+
+
+class OneMapForAll(nn.Module):
+    mistakes = ("shared_qkv",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.proj_in = nn.Linear(d_model, d_model)
+        self.proj_out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        t = self.proj_in(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        return self.proj_out(attention(t, t, t, mask)[0].transpose(1, 2).flatten(2))
+
+
+class QueryMapForKeys(Base):
+    mistakes = ("shared_qk",)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.w_q(x)), self.split(self.w_q(x)), self.split(self.w_v(x))
+        return self.w_o(self.merge(self.attend(q, k, v, mask)))
+
+
+class KeysAsValues(Base):
+    mistakes = ("k_for_v",)
+
+    def attend(self, q, k, v, mask):
+        return attention(q, k, k, mask)[0]
+
+
+class QueriesAsValues(Base):
+    mistakes = ("q_for_v",)
+
+    def attend(self, q, k, v, mask):
+        return attention(q, k, q, mask)[0]
+
+
+class BatchAsTokens(Base):
+    mistakes = ("across_batch",)
+
+    def forward(self, x, mask=None):
+        return super().forward(x.transpose(0, 1), mask).transpose(0, 1)
+
+
+class NoScale(Base):
+    mistakes = ("unscaled",)
+
+    def scores(self, q, k):
+        return q @ k.mT
+
+    def weigh(self, scores, mask):
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        return scores.softmax(-1)
+
+    def attend(self, q, k, v, mask):
+        return self.weigh(self.scores(q, k), mask) @ v
+
+
+class DividedByWidth(NoScale):
+    mistakes = ("by_d_head",)
+
+    def scores(self, q, k):
+        return q @ k.mT / q.size(-1)
+
+
+class RootOfModelWidth(NoScale):
+    mistakes = ("by_d_model",)
+
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(self.w_q.in_features)
+
+
+class RootOfHeads(NoScale):
+    mistakes = ("by_n_heads",)
+
+    def scores(self, q, k):
+        return q @ k.mT / self.n_heads**0.5
+
+
+class Multiplied(NoScale):
+    mistakes = ("multiplied",)
+
+    def scores(self, q, k):
+        return q @ k.mT * math.sqrt(self.d_head)
+
+
+class ScaledTooLate(NoScale):
+    mistakes = ("scaled_after",)
+
+    def weigh(self, scores, mask):
+        return super().weigh(scores, mask) / math.sqrt(self.d_head)
+
+
+class Scaled(NoScale):
+    mistakes = ()
+
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(self.d_head)
+
+
+class SoftmaxOverQueries(Scaled):
+    mistakes = ("columns",)
+
+    def weigh(self, scores, mask):
+        return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), dim=-2)
+
+
+class SoftmaxOverHeads(Scaled):
+    mistakes = ("over_heads",)
+
+    def weigh(self, scores, mask):
+        return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), dim=1)
+
+
+class NoSoftmax(Scaled):
+    mistakes = ("no_softmax",)
+
+    def weigh(self, scores, mask):
+        return scores if mask is None else scores * mask
+
+
+class KeysTimesQueries(Scaled):
+    mistakes = ("transposed",)
+
+    def scores(self, q, k):
+        return k @ q.mT / math.sqrt(self.d_head)
+
+
+class WeightsTransposed(Scaled):
+    mistakes = ("weights_transposed",)
+
+    def attend(self, q, k, v, mask):
+        return self.weigh(self.scores(q, k), mask).mT @ v
+
+
+class MaskForgotten(Base):
+    mistakes = ("mask_ignored",)
+
+    def attend(self, q, k, v, mask):
+        return attention(q, k, v)[0]
+
+
+class MaskedFillThrownAway(Scaled):
+    mistakes = ("mask_ignored",)
+
+    def weigh(self, scores, mask):
+        if mask is not None:
+            scores.masked_fill(~mask, -math.inf)
+        return scores.softmax(-1)
+
+
+class MaskAfterSoftmax(Scaled):
+    mistakes = ("mask_after",)
+
+    def weigh(self, scores, mask):
+        weights = scores.softmax(-1)
+        return weights if mask is None else weights * mask
+
+
+class FilledWithZero(Scaled):
+    mistakes = ("filled_with_0",)
+
+    def weigh(self, scores, mask):
+        return (scores if mask is None else scores * mask).softmax(-1)
+
+
+class MaskInverted(Scaled):
+    mistakes = ("mask_inverted",)
+
+    def weigh(self, scores, mask):
+        return (scores if mask is None else scores.masked_fill(mask, -math.inf)).softmax(-1)
+
+
+class MaskOnQueries(Base):
+    mistakes = ("mask_on_queries",)
+
+    def attend(self, q, k, v, mask):
+        return attention(q, k, v, None if mask is None else mask.transpose(-2, -1))[0]
+
+
+class WritesIntoInput(Base):
+    mistakes = ("overwritten",)
+
+    def forward(self, x, mask=None):
+        out = super().forward(x, mask)
+        x += out
+        return out
+
+
+# --- two at once ---
+
+
+class ScrambledAndUnscaled(NoScale):
+    mistakes = ("view_split", "unscaled")
+
+    def split(self, t):
+        return t.view(t.size(0), self.n_heads, t.size(1), self.d_head)
+
+
+class UnmaskedAndUnmixed(Scaled):
+    mistakes = ("no_output", "mask_ignored")
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x))
+        return self.merge(self.attend(q, k, v, None))
+
+
+class ScrambledBothWays(Base):
+    mistakes = ("view_split", "view_merge")
+
+    def split(self, t):
+        return t.reshape(t.size(0), self.n_heads, -1, self.d_head)
+
+    def merge(self, heads):
+        return heads.reshape(heads.size(0), heads.size(2), -1)
+
+
+class LabSheetHeads(SlicedInput):
+    """Slices of the input and no output projection."""
+
+    mistakes = ("no_output", "sliced")
+
+    def forward(self, x, mask=None):
+        heads = attention(self.project(self.q, x), self.project(self.k, x), self.project(self.v, x), mask)[0]
+        return heads.transpose(1, 2).flatten(2)
+
+
+class RootOfModelWidthMaskAfter(Scaled):
+    mistakes = ("by_d_model", "mask_after")
+
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(self.d_head * self.n_heads)
+
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.softmax(-1) * mask
+
+
+# --- on no list ---
+
+
+class Identity(Base):
+    def forward(self, x, mask=None):
+        return x
+
+
+class Residual(Base):
+    def forward(self, x, mask=None):
+        return x + super().forward(x, mask)
+
+
+class AverageOfValues(Base):
+    def attend(self, q, k, v, mask):
+        return v.mean(2, keepdim=True).expand_as(v)
+
+
+class AlwaysCausal(Base):
+    def attend(self, q, k, v, mask):
+        keep = torch.ones(q.size(2), q.size(2), dtype=torch.bool).tril()
+        return attention(q, k, v, keep if mask is None else keep & mask)[0]
+
+
+class DropsInEval(Base):
+    def forward(self, x, mask=None):
+        return F.dropout(super().forward(x, mask), 0.1)
+
+
+class ReluOnQueries(Base):
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.w_q(x).relu()), self.split(self.w_k(x)), self.split(self.w_v(x))
+        return self.w_o(self.merge(self.attend(q, k, v, mask)))
+
+
+class OnlyFirstHead(Base):
+    def merge(self, heads):
+        return heads[:, :1].expand_as(heads).transpose(1, 2).flatten(2)
+
+
+class OutputTwice(Base):
+    def forward(self, x, mask=None):
+        return self.w_o(super().forward(x, mask))
+
+
+class HardAttention(Base):
+    def attend(self, q, k, v, mask):
+        return F.one_hot(attention(q, k, v, mask)[1].argmax(-1), q.size(2)).to(v.dtype) @ v
+
+
+class DetachedScores(Base):
+    def attend(self, q, k, v, mask):
+        return attention(q.detach(), k.detach(), v, mask)[0]
+
+
+class WeakFill(Scaled):
+    """A fill too small to hide anything for good."""
+
+    def weigh(self, scores, mask):
+        return (scores if mask is None else scores.masked_fill(~mask, -3.0)).softmax(-1)
+
+
+class ThroughFloat32Everywhere(Base):
+    """Returns float32 whatever came in, rounded to halves on the way."""
+
+    def forward(self, x, mask=None):
+        return super().forward(x, mask).half().float()
+
+
+class Normalised(Base):
+    def forward(self, x, mask=None):
+        return F.normalize(super().forward(x, mask), dim=-1)
+
+
+class BiasForgotten(Base):
+    def forward(self, x, mask=None):
+        q, k, v = (self.split(x @ f.weight.T) for f in (self.w_q, self.w_k, self.w_v))
+        return self.w_o(self.merge(self.attend(q, k, v, mask)))
+
+
+class MaskOnlyForFirstSample(Base):
+    def attend(self, q, k, v, mask):
+        return attention(q, k, v, None if mask is None else mask[:1])[0]
+
+
+class HeadsReversed(Base):
+    def merge(self, heads):
+        return super().merge(heads.flip(1))
+
+
+class RealMultiheadAttention(nn.Module):
+    """Somebody else's answer."""
+
+    mistakes = ()
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+
+    def forward(self, x, mask=None):
+        return self.inner(x, x, x, need_weights=False)[0]
+
+
+class Fused(Base):
+    """Torch's own attention in place of the one given."""
+
+    def attend(self, q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask)

@@ -1,0 +1,255 @@
+"""The judge is right: every right answer passes in any style, every wrong one fails, and known mistakes are named."""
+
+import inspect
+import itertools
+import os
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from autograder import check, probe
+from autograder.exercise import Exercise
+from autograder.exercises import EXERCISES, find
+from autograder.judge import judge
+from autograder.verdict import Verdict
+from headroom import reference
+from tests.answers import (
+    right_layer_norm,
+    right_multi_head,
+    right_sinusoidal,
+    wrong_layer_norm,
+    wrong_multi_head,
+    wrong_sinusoidal,
+)
+
+
+def answers(module) -> list:
+    """The answers that a module of `tests/answers` defines itself: modules that can be called, and marked functions."""
+    own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    classes = [value for value in own if inspect.isclass(value) and value.forward is not nn.Module.forward]
+    return classes + [v for v in own if inspect.isfunction(v) and list(inspect.signature(v).parameters)[:2] == TABLE]
+
+
+TABLE = ["n_tokens", "d_model"]
+
+
+def tasks(*modules) -> list:
+    """(exercise, answer) pairs: the exercise is told by the file, in lab 3 by whether it is a function or a class."""
+    names = {"multi_head": "MultiHeadSelfAttention", "layer_norm": "LayerNorm"}
+    found = []
+    for module in modules:
+        kind = module.__name__.split(".")[-1].split("_", 1)[1]
+        for answer in answers(module):
+            lab3 = "PositionalEncoding" if inspect.isclass(answer) else "sinusoidal_encoding"
+            exercise = find(names.get(kind, lab3))
+            found.append(pytest.param(exercise, answer, id=f"{exercise.name}-{answer.__name__}"))
+    return found
+
+
+def judged(exercise: Exercise, answer, seed: int | None = None) -> Verdict:
+    return judge(exercise, lambda request: probe.answer(request, answer), seed)
+
+
+# `Base` and `Scaled` are right: what the wrong classes around them change one step of.
+RIGHT = tasks(right_multi_head, right_layer_norm, right_sinusoidal)
+SCAFFOLDS = {wrong_multi_head.Base, wrong_multi_head.Scaled}
+WRONG = [t for t in tasks(wrong_multi_head, wrong_layer_norm, wrong_sinusoidal) if t.values[1] not in SCAFFOLDS]
+NAMED = [task for task in WRONG if task.values[1].mistakes]
+
+
+@pytest.mark.parametrize(("exercise", "answer"), RIGHT)
+def test_right_answers_in_any_style_earn_full_marks(exercise, answer):
+    for seed in range(3):
+        verdict = judged(exercise, answer, seed)
+        assert verdict.passed and verdict.score == 1.0, verdict.text()
+
+
+def test_there_are_at_least_five_styles_of_each():
+    for exercise in EXERCISES.values():
+        assert sum(task.values[0] is exercise for task in RIGHT) >= 5, exercise.name
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_the_reference_earns_full_marks(exercise):
+    for seed in range(10):
+        verdict = judged(exercise, getattr(reference, exercise.name), seed)
+        assert verdict.passed, verdict.text()
+
+
+@pytest.mark.parametrize(("exercise", "answer"), WRONG)
+def test_wrong_answers_fail(exercise, answer):
+    for seed in range(3):
+        verdict = judged(exercise, answer, seed)
+        assert not verdict.passed and verdict.score < 1, verdict.text()
+
+
+@pytest.mark.parametrize(("exercise", "answer"), NAMED)
+def test_known_mistakes_are_named(exercise, answer):
+    for seed in range(3):
+        verdict = judged(exercise, answer, seed)
+        assert {mistake.key for mistake in verdict.mistakes} == set(answer.mistakes), verdict.text()
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_every_mistake_on_the_list_has_a_wrong_answer_of_its_own(exercise):
+    """A module that adds a table may borrow the table's mistakes: those are tried on the table."""
+    tried = {key for task in NAMED for key in task.values[1].mistakes if len(task.values[1].mistakes) == 1}
+    assert {mistake.key for mistake in exercise.mistakes} <= tried
+
+
+@pytest.mark.parametrize(
+    "answer", [task.values[1] for task in WRONG if not task.values[1].mistakes], ids=lambda answer: answer.__name__
+)
+def test_mistakes_on_no_list_are_not_given_a_wrong_name(answer):
+    exercise = next(task.values[0] for task in WRONG if task.values[1] is answer)
+    assert judged(exercise, answer, 0).mistakes == (), judged(exercise, answer, 0).text()
+
+
+# --- The exercise files ------------------------------------------------------------------------------------------
+
+
+def answer_of(exercise: Exercise, case, slips: frozenset[str] | None):
+    """The reference's (slips None) or a variation's output for a case, with fixed weights by role."""
+    rng = np.random.default_rng(0)
+    d_model = case.build[0] if case.build else 0
+    weights = {}
+    for role in sorted(exercise.needs):
+        shape = (d_model, d_model) if role.endswith("weight") else (d_model,)
+        weights[role] = torch.from_numpy(rng.normal(size=shape)).to(getattr(torch, case.dtype))
+    inputs = tuple(torch.from_numpy(np.asarray(v)) if isinstance(v, np.ndarray) else v for v in case.inputs)
+    inputs = tuple(
+        v.to(getattr(torch, case.dtype)) if torch.is_tensor(v) and v.is_floating_point() else v for v in inputs
+    )
+    if slips is None:
+        return exercise.reference(case.build, inputs, weights)
+    return exercise.variation(case.build, inputs, weights, slips)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_the_variation_without_mistakes_is_the_reference(exercise):
+    for case in exercise.cases(np.random.default_rng(0)):
+        torch.testing.assert_close(answer_of(exercise, case, frozenset()), answer_of(exercise, case, None))
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_shares_add_up_to_one_and_every_case_counts(exercise):
+    assert sum(criterion.share for criterion in exercise.criteria) == pytest.approx(1.0)
+    tags = {case.tag for case in exercise.cases(np.random.default_rng(0))}
+    assert tags <= {criterion.key for criterion in exercise.criteria}
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_visible_cases_never_change_and_hidden_ones_do(exercise):
+    def inputs(seed: int, visible: bool) -> list:
+        cases = exercise.cases(np.random.default_rng(seed))
+        return [np.asarray(case.inputs[0]).tolist() for case in cases if case.visible is visible]
+
+    assert inputs(1, visible=True) == inputs(2, visible=True)
+    assert inputs(1, visible=False) != inputs(2, visible=False)
+
+
+def test_pairs_of_mistakes_that_can_be_told_apart_are_both_named():
+    """Pairs made by switching on two mistakes of MultiHeadSelfAttention at once."""
+    exercise = find("MultiHeadSelfAttention")
+
+    def written(keys: frozenset[str]):
+        class Both(reference.MultiHeadSelfAttention):
+            def forward(self, x, mask=None):
+                weights = {f"{r}_{part}": getattr(getattr(self, f"w_{r}"), part) for r in "qkvo" for part in PARTS}
+                inputs = (x,) if mask is None else (x, mask)
+                return exercise.variation((x.size(-1), self.n_heads), inputs, weights, keys)
+
+        return Both
+
+    known = [mistake for mistake in exercise.mistakes if mistake.switchable and mistake.key not in NEED_OWN_SHAPES]
+    pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
+    pairs = pairs[:: int(os.environ.get("HEADROOM_EVERY_NTH_PAIR", 7))]  # all of them take minutes
+    named = 0
+    for a, b in pairs:
+        verdict = judged(exercise, written(frozenset({a.key, b.key})), 0)
+        assert not verdict.passed, (a.key, b.key)
+        named += {m.key for m in verdict.mistakes} == {a.key, b.key}
+    assert named / len(pairs) >= 0.9, f"{named} of {len(pairs)} pairs are named"
+
+
+PARTS = ("weight", "bias")
+NEED_OWN_SHAPES = {"sliced", "averaged", "summed"}  # their parameters have other shapes than the reference's
+
+
+# --- What a verdict says -----------------------------------------------------------------------------------------
+
+
+def test_not_attempted_is_said_so():
+    class MultiHeadSelfAttention(nn.Module):
+        def __init__(self, d_model, n_heads):
+            super().__init__()
+            raise NotImplementedError
+
+    verdict = check(MultiHeadSelfAttention)
+    assert verdict.score == 0 and "not attempted" in verdict.text()
+
+
+def test_a_crash_shows_the_students_own_line():
+    class LayerNorm(nn.Module):
+        def __init__(self, d_model, eps=1e-5):
+            super().__init__()
+            self.gamma, self.beta = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+
+        def forward(self, x):
+            return x @ self.missing
+
+    text = check(LayerNorm).text()
+    assert "AttributeError" in text and "return x @ self.missing" in text and "site-packages" not in text
+
+
+def test_nothing_returned_is_said_so():
+    assert "is the `return` missing?" in judged(find("sinusoidal_encoding"), wrong_sinusoidal.nothing).text()
+
+
+def test_the_work_of_others_is_refused_by_what_runs():
+    for name, answer in (
+        ("LayerNorm", wrong_layer_norm.Real),
+        ("MultiHeadSelfAttention", wrong_multi_head.RealMultiheadAttention),
+        ("MultiHeadSelfAttention", wrong_multi_head.Fused),
+    ):
+        verdict = judged(find(name), answer)
+        assert verdict.score == 0 and "your code calls" in verdict.headline
+
+
+def test_the_first_difference_shows_a_visible_case_only():
+    verdict = judged(find("LayerNorm"), wrong_layer_norm.TorchVarAsItComes, 7)
+    assert verdict.difference and "(2, 3, 7)" in verdict.difference.case
+    verdict = judged(find("LayerNorm"), wrong_layer_norm.EpsHardCoded, 7)  # wrong in a hidden case only
+    assert verdict.difference is None and not verdict.passed
+
+
+def test_partial_credit_follows_the_criteria():
+    verdict = judged(find("MultiHeadSelfAttention"), wrong_multi_head.MaskForgotten, 0)
+    holds = {result.title: result.holds for result in verdict.results}
+    assert holds["split, attend, merge, project"] and not holds["padding and causal masks are respected"]
+    assert verdict.score == pytest.approx(0.8)
+
+
+def test_html_escapes_what_the_student_wrote():
+    class LayerNorm(nn.Module):
+        def __init__(self, d_model, eps=1e-5):
+            raise ValueError("<script>alert(1)</script>")
+
+    assert "<script" not in check(LayerNorm).html()
+
+
+def test_check_refuses_what_it_cannot_judge():
+    with pytest.raises(TypeError, match="function or class itself"):
+        check(3)
+    with pytest.raises(LookupError, match="there are MultiHeadSelfAttention"):
+        check(len)
+
+
+def test_check_raises_while_nbgrader_validates(monkeypatch):
+    monkeypatch.setenv("NBGRADER_VALIDATING", "1")
+    assert check(reference.LayerNorm).passed
+    Wrong = type("LayerNorm", (wrong_layer_norm.Identity,), {})
+    with pytest.raises(AssertionError, match="cases agree"):
+        check(Wrong)
