@@ -1,26 +1,37 @@
 """Self-check questions in a lecture: written as plain text, shown by jupyterquiz, offline and never graded.
 
-    ask('''
-    How many rows of weights does one head give for 6 tokens?
-    + 6
-      One row for each query, and every token is a query.
-    - 36
-      That is the number of weights: 6 rows of 6.
-    ''')
+ask('''
+How many rows of weights does one head give for 6 tokens?
++ 6
+  One row for each query, and every token is a query.
+- 36
+  That is the number of weights: 6 rows of 6.
+''')
 """
 
 import textwrap
 
+from IPython.display import HTML, Javascript, display
 from jupyterquiz import display_quiz
 
+# Dark enough to read on JupyterLab's light theme, light enough on its dark one.
 LOOK = {
-    "--jq-multiple-choice-bg": "#f1f1f1",
-    "--jq-text-color": "#222222",
+    "--jq-multiple-choice-bg": "#35506b",
+    "--jq-text-color": "#ffffff",
     "--jq-mc-button-bg": "#ffffff",
     "--jq-mc-button-border": "#8a8a8a",
-    "--jq-correct-color": "#9fd9c4",
-    "--jq-incorrect-color": "#f3c1a0",
+    "--jq-correct-color": "#0a8060",
+    "--jq-incorrect-color": "#c44d00",
 }
+FOCUS = "<style>.MCButton:focus-within { outline: 3px solid #56b4e9 }</style>"
+# JupyterLab's MathJax has no `typeset`; jupyterquiz would then fetch another MathJax from the network. And keys pressed
+# in a question (arrows choose an answer) are the question's, not the notebook's; Escape goes back to the notebook.
+SETTLE = """
+if (window.MathJax && !Object.hasOwn(window.MathJax, "typeset")) window.MathJax.typeset = () => {};
+element.closest(".jp-OutputArea")?.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") event.stopPropagation();
+});
+"""
 
 
 def ask(text: str) -> None:
@@ -33,7 +44,9 @@ def ask(text: str) -> None:
     Raises:
         ValueError: see `parse`.
     """
-    display_quiz([parse(text)], shuffle_answers=False, max_width=760, colors=LOOK)
+    question = parse(text)
+    display(HTML(FOCUS), Javascript(SETTLE))
+    display_quiz([question], shuffle_answers=False, max_width=760, colors=LOOK)
 
 
 def parse(text: str) -> dict:
