@@ -119,7 +119,8 @@ MISTAKES = (
     Mistake(
         "unbiased",
         "the unbiased variance",
-        "The sum of squares is divided by d_model − 1: all normalised values are √((d_model − 1)/d_model) of what is right.",
+        "The sum of squares is divided by d_model − 1, so every normalised value is too small by the factor "
+        "√((d_model − 1)/d_model).",
         "Look at what `var` and `std` divide by unless told otherwise.",
         "variance",
     ),
