@@ -28,8 +28,10 @@ FOCUS = "<style>.MCButton:focus-within { outline: 3px solid #56b4e9 }</style>"
 # in a question (arrows choose an answer) are the question's, not the notebook's; Escape goes back to the notebook.
 SETTLE = """
 if (window.MathJax && !Object.hasOwn(window.MathJax, "typeset")) window.MathJax.typeset = () => {};
-element.closest(".jp-OutputArea")?.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") event.stopPropagation();
+setTimeout(() => {  // once JupyterLab has put the output into the page
+    element.closest(".jp-OutputArea")?.addEventListener("keydown", (event) => {
+        if (event.key !== "Escape") event.stopPropagation();
+    });
 });
 """
 
