@@ -60,7 +60,7 @@ class Recipe:
 
 
 VIT_DIGITS = Recipe(
-    epochs=28, batch_size=128, lr=4e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0
+    epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0
 )
 
 
