@@ -242,6 +242,30 @@ class Lab:
         waiting = [cell["id"] for cell in code if not cell["execution_count"]]
         raise AssertionError(f"after {timeout} s these cells have not been run: {waiting}")
 
+    def run_cell(self, cell_id: str, timeout: float = 120) -> dict:
+        """Run one cell as Shift-Enter does, wait for its end and return it; an error in it is an AssertionError."""
+        self.cell(cell_id)
+        self.page.evaluate(
+            """(id) => {
+                const notebook = jupyterapp.shell.currentWidget.content;
+                notebook.activeCellIndex = notebook.widgets.findIndex((cell) => cell.model.id === id);
+                notebook.activeCell.model.clearExecution();
+                void jupyterapp.commands.execute('notebook:run-cell');
+            }""",
+            cell_id,
+        )
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            cell = next(cell for cell in self.cells() if cell["id"] == cell_id)
+            for output in cell["outputs"]:
+                if output["output_type"] == "error":
+                    raise AssertionError(f"cell {cell_id} raised {output['ename']}: {output['evalue']}")
+            if cell["execution_count"] and self._idle():
+                return cell
+            self._no_dialog()
+            time.sleep(0.2)
+        raise AssertionError(f"after {timeout} s the cell {cell_id} has not been run")
+
     def _idle(self) -> bool:
         return self.page.evaluate(
             "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"

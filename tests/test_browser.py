@@ -1,7 +1,11 @@
 """The course in a real JupyterLab in a real browser, as a student sees it."""
 
+import re
+
 import pytest
 from browser import Lab, Server, lab_server
+
+from autograder.exercises import find
 
 
 def test_the_lab_opens_on_the_first_notebook_ready_to_run(lab: Lab) -> None:
@@ -65,3 +69,56 @@ def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, course_co
     with lab_server(course_copy, tmp_path / "home", port=taken) as second:
         assert second.address != server.address
         assert f"port {taken} is already in use" in second.log.read_text()
+
+
+def test_lecture_9_trains_and_its_widget_follows_the_pointer(lab: Lab) -> None:
+    """The whole lecture runs in JupyterLab, offline; hovering a patch changes the line that says what is shown."""
+    lab.open_notebook("lectures/09_vit_on_mnist.ipynb")
+    cells = {cell["id"]: cell for cell in lab.run_all(timeout=600)}
+    said = "".join("".join(output.get("text", "")) for output in cells["train"]["outputs"])
+    reached = float(re.search(r"validation accuracy ([\d.]+) %", said)[1])
+    assert reached >= 98.0, said
+
+    widget = lab.cell("widget").locator(".headroom-patch-attention")
+    picture, live = widget.locator("[data-part=image]"), widget.locator("[data-part=live]")
+    picture.scroll_into_view_if_needed()
+    box = picture.bounding_box()
+    heard = []
+    for column, row in [(1, 1), (2, 2)]:
+        lab.page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 4, box["y"] + (row + 0.5) * box["height"] / 4)
+        lab.page.wait_for_function(
+            "([line, before]) => line.innerText !== before", arg=[live.element_handle(), "".join(heard[-1:])]
+        )
+        heard.append(live.inner_text())
+    lab.screenshot("lecture-09-hover")
+    assert "patch row 2, column 2 gives most weight" in heard[0]
+    assert "patch row 3, column 3 gives most weight" in heard[1]
+
+
+WRONG_ANSWER = """
+class MultiHeadSelfAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads, self.d_head = n_heads, d_model // n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def split(self, x):
+        return x.view(x.size(0), self.n_heads, x.size(1), self.d_head)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x))
+        heads, _ = attention(q, k, v, mask)
+        return self.w_o(heads.transpose(1, 2).reshape(x.shape))
+"""
+
+
+def test_a_wrong_answer_in_lab_2_is_told_its_mistake(lab: Lab) -> None:
+    """Heads cut with a view alone: fill it in, run the check cell, read the mistake's name."""
+    lab.open_notebook("labs/lab02_multi_head/multi_head.ipynb")
+    lab.set_source("multi-head", WRONG_ANSWER.strip())
+    for cell in ("setup", "given-attention", "multi-head", "check-multi-head"):
+        lab.run_cell(cell)
+    verdict = lab.cell("check-multi-head").locator(".jp-OutputArea-output")
+    lab.screenshot("lab-02-diagnosis")
+    mistake = next(one for one in find("MultiHeadSelfAttention").mistakes if one.key == "view_split")
+    assert mistake.name in verdict.inner_text()

@@ -135,7 +135,8 @@ def test_cleaning_takes_everything_that_running_leaves_and_nothing_else() -> Non
     solution = {"grade": False, "grade_id": "a", "locked": False, "schema_version": 3, "solution": True, "task": False}
     cell = new_code_cell("1 + 1", id="keep-me", execution_count=3, outputs=[new_output("stream", text="2")])
     cell.metadata = {"nbgrader": solution, "tags": ["x"], "execution": {"iopub.status.busy": "now"}, "scrolled": True}
-    dirty = new_notebook(cells=[cell, new_markdown_cell("text", id="keep-me")], metadata={"widgets": {}, "toc": 1})
+    dirty = new_notebook(cells=[cell, new_markdown_cell("text")], metadata={"widgets": {}, "toc": 1})
+    dirty.cells[1].id = "keep-me"
     stored = notebooks.clean(json.dumps(dirty))
     result = nbformat.reads(stored, as_version=4)
     assert result.cells[0].source == "1 + 1"
