@@ -124,6 +124,8 @@ class _Trial:
             total += int(np.prod(shape, dtype=object))
             if min(shape, default=0) < 0 or total > MAX_WEIGHTS:
                 raise _Malformed
+            if item.get("trained") is not True and np.prod(shape) == 1:
+                continue  # a constant, such as a scale, that the student keeps as a frozen parameter
             if len(shape) > 1:
                 values = self.rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
             else:

@@ -55,6 +55,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 WORDS = {
     "qkv": {"qkv", "wqkv", "toqkv"},
+    "kv": {"kv", "wkv", "tokv"},
     "q": {"q", "wq", "qs", "toq", "qproj", "query", "queries", "fcq", "linearq"},
     "k": {"k", "wk", "ks", "tok", "kproj", "key", "keys", "fck", "lineark"},
     "v": {"v", "wv", "vs", "tov", "vproj", "value", "values", "fcv", "linearv"},
@@ -85,8 +86,9 @@ def role_of(name: str) -> str | None:
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
     """Ways to read the parameters as four maps, `(rows, d_in)` like the weight of nn.Linear, head after head.
 
-    Understood: four maps; a list of maps per head; one map for q, k and v, in three layouts; raw tensors in either
-    orientation, also one matrix per head; any names that say their role, and any four square maps in any order.
+    Understood: four maps; a list of maps per head; one map for q, k and v (or for k and v), in three layouts; raw
+    tensors in either orientation, also one matrix per head; any names that say their role, and any four square maps
+    in any order.
     """
     raw = any(not p.name.endswith(("weight", "bias")) and tensor.dim() > 1 for p, tensor in parameters.values())
     for transposed in (False, True) if raw else (False,):
@@ -109,9 +111,10 @@ def _read(
         kind, role = "bias" if tensor.dim() == 1 else "weight", role_of(name)
         if kind == "weight" and not name.endswith("weight"):
             tensor = _oriented(tensor, role, transposed)
-        if role in (None, "qkv", "o") and len(tensor) == 3 * d_model:
+        several = "qkv" if role in (None, "qkv", "o") else "kv" if role == "kv" else ""
+        if several and len(tensor) == len(several) * d_model:
             fused = True
-            for part, piece in zip("qkv", _unfused(tensor, n_heads, layout), strict=True):
+            for part, piece in zip(several, _unfused(tensor, len(several), n_heads, layout), strict=True):
                 grouped.setdefault(f"{part}_{kind}", []).append(piece)
         elif role in ("q", "k", "v", "o"):
             grouped.setdefault(f"{role}_{kind}", []).append(tensor)
@@ -129,9 +132,9 @@ def _oriented(matrix: Tensor, role: str | None, transposed: bool) -> Tensor:
     return matrix if transposed or matrix.dim() != 2 else matrix.T
 
 
-def _unfused(fused: Tensor, n_heads: int, layout: int) -> tuple[Tensor, ...]:
+def _unfused(fused: Tensor, parts: int, n_heads: int, layout: int) -> tuple[Tensor, ...]:
     """q, k and v out of one map: the rows ordered (qkv, head, d_head), (head, qkv, d_head) or (head, d_head, qkv)."""
-    shape = ((3, n_heads, -1), (n_heads, 3, -1), (n_heads, len(fused) // n_heads // 3, 3))[layout]
+    shape = ((parts, n_heads, -1), (n_heads, parts, -1), (n_heads, len(fused) // n_heads // parts, parts))[layout]
     parts = fused.unflatten(0, shape).movedim((0, 1, 2)[layout], 0)
     return tuple(part.flatten(0, 1) for part in parts)
 

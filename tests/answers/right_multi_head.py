@@ -119,6 +119,27 @@ class FusedHeadsFirst(nn.Module):
         return self.proj(attention(q, k, v, mask)[0].transpose(1, 2).reshape(b, s, d))
 
 
+class FusedKeysAndValues(nn.Module):
+    """One map for keys and values, the scale kept as a frozen parameter."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.to_q = nn.Linear(d_model, d_model, bias=False)
+        self.to_kv = nn.Linear(d_model, 2 * d_model, bias=False)
+        self.scale = nn.Parameter(torch.tensor((d_model // n_heads) ** -0.5), requires_grad=False)
+        self.to_out = nn.Sequential(nn.Linear(d_model, d_model), nn.Dropout(0.1))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            rearrange(t, "b n (h d) -> b h n d", h=self.n_heads) for t in (self.to_q(x), *self.to_kv(x).chunk(2, -1))
+        )
+        scores = torch.einsum("bhid,bhjd->bhij", q, k) * self.scale
+        if mask is not None:
+            scores = scores.masked_fill(mask.logical_not(), torch.finfo(scores.dtype).min)
+        return self.to_out(rearrange(scores.softmax(-1) @ v, "b h n d -> b n (h d)"))
+
+
 class EinsumParameters(nn.Module):
     """Raw parameters, one matrix per head, einsum all the way, softmax by hand, finfo.min as the fill."""
 
