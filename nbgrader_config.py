@@ -43,5 +43,9 @@ c.Autograde.autograde_preprocessors = [
 c.JudgedExecute.timeout = 30
 c.JudgedExecute.total_timeout = 180.0
 
-# Feedback is opened in browsers: nothing that a student's notebook displays may run there.
+# Feedback, and Formgrader's view of a submission, open in browsers: nothing that a notebook holds may run there.
 c.HTMLExporter.sanitize_html = True
+c.HTMLExporter.filters = {
+    "clean_html": "autograder.pipeline.feedback.clean_html",
+    "markdown2html": "autograder.pipeline.feedback.markdown2html",
+}

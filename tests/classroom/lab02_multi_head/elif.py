@@ -1,0 +1,35 @@
+# Elif: right, but noisy: prints, warnings on stderr, a progress bar, a display, a number as the last word.
+import sys
+import warnings
+
+from IPython.display import display
+from tqdm import tqdm
+
+print(0.0)
+print("a warning on stderr", file=sys.stderr)
+class MultiHeadSelfAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+
+    def split(self, t):
+        return t.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+
+    def forward(self, x, mask=None):
+        print("shape", x.shape)
+        print("again on stderr", file=sys.stderr)
+        warnings.warn("and a warning")
+        for _ in tqdm(range(3)):
+            pass
+        display(0)
+        heads, _ = attention(self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x)), mask)
+        return self.w_o(heads.transpose(1, 2).flatten(-2))
+
+
+display({"text/plain": "0"}, raw=True)
+warnings.warn("the last warning")
+0.0

@@ -1,0 +1,3 @@
+# Yuki: prints without end.
+while True:
+    print('x' * 1000)

@@ -1,0 +1,156 @@
+"""An instructor's round on a sample class: every hand-in ends with the score and the sentence written by hand."""
+
+import csv
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from autograder.pipeline.execute import checked_name
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CLASSROOM = Path(__file__).parent / "classroom"
+EXPECTED = tomllib.loads((CLASSROOM / "expected.toml").read_text(encoding="utf-8"))
+STUDENTS = [(lab, student) for lab, students in EXPECTED.items() for student in students]
+SECONDS = 10  # that a cell may take here
+
+
+def solutions(lab: str, student: str) -> dict[str, str]:
+    """The texts of the solution cells that a student filled in, by grade_id."""
+    path = CLASSROOM / lab / f"{student}.py"
+    if not path.exists():
+        return {}
+    header, *cells = re.split(r"^# %% (.+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    if not cells:
+        return {{"lab02_multi_head": "multi-head", "lab04_layer_norm": "layer-norm"}[lab]: header}
+    return dict(zip(cells[::2], cells[1::2], strict=True))
+
+
+def hand_in(course: Path, lab: str, student: str) -> None:
+    """Fill a student's cells into the released notebook, do what else the table says, and put it into submitted/."""
+    (released,) = (course / "labs" / lab).glob("*.ipynb")
+    notebook = nbformat.read(released, as_version=4)
+    place = {cell.metadata.nbgrader.grade_id: i for i, cell in enumerate(notebook.cells) if "nbgrader" in cell.metadata}
+    for grade_id, source in solutions(lab, student).items():
+        notebook.cells[place[grade_id]].source = source
+    solution, check = place.get("multi-head"), place.get("check-multi-head")
+    also = EXPECTED[lab][student].get("also", "")
+    match also:
+        case "" | "untouched" | "cut off" | "empty file":
+            pass
+        case "a cell that kills the kernel":
+            notebook.cells.insert(check, new_code_cell("import os\nos.kill(os.getpid(), 9)"))
+        case "check deleted":
+            del notebook.cells[check]
+        case "check tampered with":
+            cell = notebook.cells[check]
+            cell.source, cell.metadata.tags = "10.0", ["skip-execution"]
+            cell.metadata.nbgrader.update(points=100, grade=False, locked=False)
+            cell.outputs = [nbformat.v4.new_output("execute_result", {"text/plain": "100.0"}, execution_count=1)]
+        case "scripts in Markdown":
+            text = "<script>document.title = 'taken over'</script> [press](javascript:alert(1))"
+            notebook.cells.append(new_markdown_cell(text))
+        case "moved to another cell":
+            notebook.cells[solution] = new_code_cell(notebook.cells[solution].source)
+            del notebook.cells[check]
+        case _:
+            raise ValueError(f"{lab}, {student}: also = {also!r} is none of those above")
+    folder = course / "submitted" / student / lab
+    folder.mkdir(parents=True)
+    text = nbformat.writes(notebook)
+    text = {"cut off": text[: len(text) // 2], "empty file": ""}.get(also, text)
+    (folder / released.name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def sections(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    """For each hand-in its course folder, in which `python -m autograder grade` has run.
+
+    The class has two sections with a course folder each, which are graded side by side to save time.
+    """
+    courses = [tmp_path_factory.mktemp("course") for _ in range(2)]
+    config = (REPOSITORY / "nbgrader_config.py").read_text(encoding="utf-8")
+    for course in courses:
+        for name in ("solutions", "labs", "jupyter"):
+            shutil.copytree(REPOSITORY / name, course / name, ignore=shutil.ignore_patterns(".*"))
+        (course / "nbgrader_config.py").write_text(f"{config}\nc.JudgedExecute.timeout = {SECONDS}\n", encoding="utf-8")
+    section_of = {}
+    for number, (lab, student) in enumerate(STUDENTS):
+        section_of[lab, student] = courses[number % 2]
+        hand_in(courses[number % 2], lab, student)
+    logs = [(course / "log.txt").open("w") for course in courses]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "autograder", "grade"],
+            cwd=course,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        for course, log in zip(courses, logs, strict=True)
+    ]
+    for process, log in zip(running, logs, strict=True):
+        status = process.wait()
+        log.close()
+        assert status == 0, Path(log.name).read_text(encoding="utf-8")[-6000:]
+    return section_of
+
+
+def page(course: Path, lab: str, student: str) -> str:
+    (path,) = (course / "feedback" / student / lab).glob("*.html")
+    return path.read_text(encoding="utf-8")
+
+
+def words(page: str) -> str:
+    """The text of a page without its tags."""
+    return html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)))
+
+
+def test_scores(sections: dict) -> None:
+    rows = {}
+    for course in set(sections.values()):
+        with (course / "grades.csv").open(encoding="utf-8", newline="") as file:
+            rows |= {(row["assignment"], row["student_id"]): float(row["score"]) for row in csv.DictReader(file)}
+    wanted = {(lab, student): EXPECTED[lab][student]["score"] for lab, student in STUDENTS}
+    graded = {key: rows.get(key) for key in wanted}
+    assert graded == wanted
+
+
+@pytest.mark.parametrize(("lab", "student"), STUDENTS)
+def test_feedback_says_what_happened(sections: dict, lab: str, student: str) -> None:
+    assert EXPECTED[lab][student]["says"] in words(page(sections[lab, student], lab, student))
+
+
+@pytest.mark.parametrize(("lab", "student"), STUDENTS)
+def test_every_check_has_a_verdict_and_nothing_else(sections: dict, lab: str, student: str) -> None:
+    course = sections[lab, student]
+    (path,) = (course / "autograded" / student / lab).glob("*.ipynb")
+    checks = [cell for cell in nbformat.read(path, as_version=4).cells if checked_name(cell)]
+    (released,) = (course / "labs" / lab).glob("*.ipynb")
+    assert len(checks) == sum(map(bool, map(checked_name, nbformat.read(released, as_version=4).cells)))
+    for cell in checks:
+        (output,) = cell.outputs
+        assert output.output_type == "display_data"
+        assert checked_name(cell) in output.data["text/plain"].splitlines()[0]
+
+
+@pytest.mark.parametrize(("lab", "student"), STUDENTS)
+def test_nothing_of_a_student_runs_in_feedback(sections: dict, lab: str, student: str) -> None:
+    text = page(sections[lab, student], lab, student)
+    tags = re.findall(r"<[a-z][^>]*>", text.split("</head>", 1)[1])
+    assert not [tag for tag in tags if re.match(r"<(script|iframe|object|embed|svg|form)\b", tag)]
+    assert not [tag for tag in tags if re.search(r"\son\w+\s*=|javascript:", tag)]
+
+
+def test_no_process_is_left_behind(sections: dict) -> None:
+    """A kernel's command names its connection file, which lies in its course folder."""
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not [course for course in set(sections.values()) if str(course) in running]
