@@ -76,6 +76,8 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
         axes = tuple(range(x.dim()))
     mean = x.mean(axes, keepdim=True)
     variance = x.var(axes, keepdim=True, correction=1 if "unbiased" in slips else 0)
+    if "root_mean_square" in slips:
+        mean, variance = torch.zeros_like(mean), x.square().mean(axes, keepdim=True)
     if "detached" in slips:
         mean, variance = mean.detach(), variance.detach()
     if "fixed_eps" in slips:
@@ -188,9 +190,16 @@ MISTAKES = (
         "axis",
     ),
     Mistake(
+        "root_mean_square",
+        "RMSNorm in place of LayerNorm",
+        "The values are divided by their root mean square and never centred: a token's level stays in the result.",
+        "Add 50 to every feature of a token. What should LayerNorm make of it?",
+        "centre",
+    ),
+    Mistake(
         "not_centred",
         "the mean is not taken off the values",
-        "The values are divided without being centred first; normalisation without centring is what RMSNorm does.",
+        "The values are divided by their standard deviation without being centred first.",
         "Look at the numerator of the definition.",
         "centre",
     ),

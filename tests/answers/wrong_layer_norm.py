@@ -117,6 +117,13 @@ class NotCentred(Base):
         return self.gamma * x / torch.sqrt(moments(x, -1)[1] + self.eps) + self.beta
 
 
+class RootMeanSquare(Base):
+    mistakes = ("root_mean_square",)
+
+    def forward(self, x):
+        return self.gamma * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) + self.beta
+
+
 class BetaInside(Base):
     mistakes = ("beta_scaled",)
 
@@ -194,6 +201,15 @@ class NoRootNoAffine(Base):
         return (x - mean) / (var + self.eps)
 
 
+class RmsNorm(Base):
+    """RMSNorm as language models have it: no centring, no shift."""
+
+    mistakes = ("root_mean_square", "no_beta")
+
+    def forward(self, x):
+        return self.gamma * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
+
+
 # --- on no list ---
 
 
@@ -207,11 +223,6 @@ class Real(Base):
 
     def forward(self, x):
         return F.layer_norm(x, x.shape[-1:], self.gamma, self.beta, self.eps)
-
-
-class RootMeanSquare(Base):
-    def forward(self, x):
-        return self.gamma * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) + self.beta
 
 
 class MedianCentred(Base):
