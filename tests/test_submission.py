@@ -1,0 +1,170 @@
+"""What is read from a submitted file, and what the instructor's cells become in it; no kernel is started."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client.kernelspec import NoSuchKernel
+from nbconvert.exporters.exporter import ResourcesDict
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from autograder.pipeline.execute import JudgedExecute, checked_name
+from autograder.pipeline.feedback import clean_html, markdown2html
+from autograder.pipeline.submission import Unreadable, read, restore
+from autograder.verdict import not_judged
+
+
+def released_cell(grade_id: str, source: str, **about: bool | float) -> NotebookNode:
+    nbgrader = {"grade": False, "solution": False, "locked": False, "task": False, "grade_id": grade_id} | about
+    return new_code_cell(source, metadata={"nbgrader": nbgrader})
+
+
+RELEASED = {
+    "setup": released_cell("setup", "import torch", locked=True),
+    "first": released_cell("first", "# YOUR CODE HERE", solution=True),
+    "check-first": released_cell("check-first", "check(First)", grade=True, locked=True, points=4.0),
+    "second": released_cell("second", "# YOUR CODE HERE", solution=True),
+    "check-second": released_cell("check-second", "check(Second)", grade=True, locked=True, points=6.0),
+}
+
+
+def submitted(*names: str) -> list[NotebookNode]:
+    """The released cells of these names, in this order, as a student hands them in."""
+    return [nbformat.from_dict(json.loads(json.dumps(RELEASED[name]))) for name in names]
+
+
+def ids(cells: list[NotebookNode]) -> list[str | None]:
+    return [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
+
+
+def test_an_honest_submission_keeps_its_answers_and_loses_its_tags() -> None:
+    cells = submitted(*RELEASED)
+    cells[1].source = "first = 1"
+    cells[1].metadata.tags = ["skip-execution"]
+    cells.insert(2, new_code_cell("print(first)", metadata={"tags": ["raises-exception"]}))
+    restored = restore(cells, RELEASED)
+    assert ids(restored) == ["setup", "first", None, "check-first", "second", "check-second"]
+    assert [cell.source for cell in restored[1:3]] == ["first = 1", "print(first)"]
+    assert not any("tags" in cell.metadata for cell in restored)
+
+
+def test_changed_checks_become_the_instructors() -> None:
+    cells = submitted(*RELEASED)
+    cells[2].source = "10.0"
+    cells[2].metadata.nbgrader.update(points=1000, grade=False, locked=False, solution=True)
+    cells[4] = new_markdown_cell("gone", metadata=cells[4].metadata)
+    restored = restore(cells, RELEASED)
+    assert [checked_name(cell) for cell in restored] == [None, None, "First", None, "Second"]
+    assert restored[2].metadata == RELEASED["check-first"].metadata
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        (["setup", "first", "second", "check-second"], ["setup", "first", "check-first", "second", "check-second"]),
+        (["setup", "second", "check-second"], ["setup", "check-first", "second", "check-second"]),
+        (["setup", "first", "check-first"], ["setup", "first", "check-first", "check-second"]),
+        ([], ["check-first", "check-second"]),
+        (["second", "first"], ["second", "check-second", "first", "check-first"]),
+    ],
+)
+def test_deleted_checks_come_back_and_deleted_answers_do_not(left: list[str], expected: list[str]) -> None:
+    assert ids(restore(submitted(*left), RELEASED)) == expected
+
+
+def test_of_two_cells_with_one_id_the_last_keeps_it() -> None:
+    cells = submitted("first", "first", "check-first")
+    cells[0].source, cells[1].source = "first = 1", "first = 2"
+    restored = restore(cells, RELEASED)
+    assert ids(restored) == [None, "first", "check-first", "check-second"]
+    assert [cell.source for cell in restored[:2]] == ["first = 1", "first = 2"]
+
+
+@pytest.mark.parametrize("about", ["text", None, {"grade_id": ["list"]}, {"grade_id": "unknown", "grade": True}, {}])
+def test_nonsense_metadata_is_dropped(about: object) -> None:
+    cell = new_code_cell("x = 1", metadata={"nbgrader": about})
+    assert restore([cell], RELEASED)[0].metadata == {}
+
+
+def test_every_readable_notebook_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "odd.ipynb"
+    cells = [
+        {"cell_type": "code", "source": ["a = ", 3, "'\ud800'"], "metadata": None, "outputs": "none"},
+        {"cell_type": "unheard of", "source": "b"},
+        "no cell",
+        {"cell_type": "markdown", "source": 7, "metadata": {}, "id": "not an id!", "more": 1},
+    ]
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 9, "metadata": [], "cells": cells}))
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert [cell.cell_type for cell in notebook.cells] == ["code", "markdown"]
+    nbformat.writes(notebook).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"", b" \n", b"{", b"[]", b"7", b"null", b"\xff\xfe\x00", b"[" * 100_000),
+        *(b'{"cells": 3}', b'{"nbformat": 4}', b'{"nbformat": "4", "cells": []}'),
+        b'{"nbformat": 1e99, "cells": [], "metadata": {}}',
+    ],
+)
+def test_what_is_no_notebook_is_unreadable(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "broken.ipynb"
+    path.write_bytes(data)
+    with pytest.raises(Unreadable):
+        read(path)
+
+
+def test_links_and_folders_are_not_read(tmp_path: Path) -> None:
+    secret, link, folder = tmp_path / "secret", tmp_path / "link.ipynb", tmp_path / "folder.ipynb"
+    secret.write_text(nbformat.writes(new_notebook()))
+    link.symlink_to(secret)
+    folder.mkdir()
+    for path in (link, folder):
+        with pytest.raises(Unreadable):
+            read(path)
+
+
+def test_a_kernel_that_cannot_start_leaves_the_submission_ungraded() -> None:
+    notebook = new_notebook(cells=submitted(*RELEASED))
+    with pytest.raises(NoSuchKernel):
+        JudgedExecute(kernel_name="no-such-kernel").preprocess(notebook, ResourcesDict())
+
+
+@pytest.mark.parametrize("source", ["check(First).score", "check(First, 1)", "print(check(First))", "check('First')"])
+def test_only_a_check_alone_is_judged(source: str) -> None:
+    cell = released_cell("check-first", source, grade=True, locked=True, points=4.0)
+    assert checked_name(cell) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>x()</script>",
+        "<img src=x onerror=x()>",
+        '<img src="http://elsewhere.example/seen.png">',
+        '<a href="java\nscript:x()">a</a>',
+        '<a href="data:text/html,x">a</a>',
+        "<svg onload=x()></svg>",
+        "<iframe src='https://elsewhere.example'></iframe>",
+        "<form action='https://elsewhere.example'><input></form>",
+        "<div style='position:fixed;background:url(https://elsewhere.example)'>a</div>",
+        "[a](javascript:x())",
+        "![a](https://elsewhere.example/seen.png)",
+    ],
+)
+def test_nothing_in_feedback_runs_loads_or_covers(text: str) -> None:
+    for page in (clean_html(text), markdown2html(text)):
+        for word in ("<script", "onerror", "onload", "<svg", "<iframe", "<form", "position", "url(", "src=", 'href="j'):
+            assert word not in page
+        assert 'href="data' not in page
+
+
+def test_a_verdict_and_a_figure_reach_feedback_whole() -> None:
+    verdict = not_judged("First", "it raised ValueError: 1 < 2", ("line 3, in forward: x",)).html()
+    assert clean_html(verdict).replace(" ", "").replace(';"', '"') == verdict.replace(" ", "").replace(';"', '"')
+    figure = '<figure><img alt="A map" src="data:image/png;base64,iVBORw0KGgo="></figure>'
+    assert clean_html(figure) == figure
