@@ -258,11 +258,73 @@ def patch_map(ax: Axes, image, weights, limits: tuple[float, float] | None = Non
     return heat
 
 
+def attention_step(words: Sequence[str], asks: str, q, k, v, scores, weights, output, title: str) -> Figure:
+    """One query's step of attention, number by number: it meets all keys, and the values are mixed.
+
+    Letter, hatching and colour all say what is a query, a key or a value.
+
+    Args:
+        words: the tokens, one for each key.
+        asks: the word whose query it is.
+        q: that query, `(d_k,)`.
+        k, v: keys `(tokens, d_k)` and values `(tokens, d_v)`.
+        scores, weights: of the query with each key, `(tokens,)`.
+        output: the weighted mean of the values, `(d_v,)`.
+        title: the figure's finding.
+
+    Raises:
+        ValueError: the number of words differs from that of the keys, values, scores or weights.
+    """
+    q, k, v, scores, weights, output = map(_array, (q, k, v, scores, weights, output))
+    for name, array in (("k", k), ("v", v), ("scores", scores), ("weights", weights)):
+        if len(array) != len(words):
+            raise ValueError(f"{name} has {len(array)} rows for {len(words)} words")
+    middle = len(q) + 1.6  # of the column of scores
+    values = middle + 6.9  # where the values' cells start
+    bottom = len(words) + 3
+    fig, ax = plt.subplots(figsize=(10.4, 0.66 * bottom + 0.6))
+    _vector(ax, 0, 0, q, "q", asks)
+    for row, word in enumerate(words, start=2):
+        score, weight = scores[row - 2], weights[row - 2]
+        _vector(ax, 0, row, k[row - 2], "k", word)
+        ax.text(middle, row, f"{score:.2f}", ha="center", va="center")
+        ax.add_patch(mpl.patches.Rectangle((middle + 1.4, row - 0.3), 2 * weight, 0.6, color=COLORS["grey"]))
+        ax.text(middle + 1.5 + 2 * weight, row, f"{weight:.2f}", va="center")
+        _vector(ax, values, row, v[row - 2], "v", word)
+    _vector(ax, values, bottom, output, "", f"what “{asks}” takes in")
+    for x, y, text in (
+        (len(q) / 2, 1, "a query meets all keys"),
+        (middle, 1, "1. scores"),
+        (middle + 2.4, 1, "2. weights"),
+        (values + len(output) / 2, 1, "values"),
+        (values + len(output) / 2, bottom - 1, "3. their weighted mean"),
+    ):
+        ax.text(x, y, text, ha="center", va="center", style="italic")
+    ax.set(xlim=(-3, values + len(output) + 0.1), ylim=(bottom + 0.6, -0.6), title=title)
+    ax.axis("off")
+    return fig
+
+
 def _array(values) -> np.ndarray:
     """A tensor (on any device, with or without gradients) or anything array-like, as a float array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
     return np.asarray(values, dtype=float)
+
+
+def _vector(ax: Axes, x: float, y: float, numbers: np.ndarray, kind: str, name: str) -> None:
+    """A row of cells from `x` on, in the look of a query ("q"), key ("k"), value ("v") or of none of them ("")."""
+    color = COLORS[kind or "ink"]
+    ax.text(x - 1.2, y, name, ha="right", va="center")
+    if kind:
+        hatch = {"q": "//", "k": "..", "v": "xx"}[kind]
+        ax.add_patch(mpl.patches.Rectangle((x - 1, y - 0.4), 0.9, 0.8, facecolor="white", edgecolor=color, hatch=hatch))
+        clear = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        ax.text(x - 0.55, y, kind.upper(), ha="center", va="center", weight="bold", bbox=clear)
+    for place, number in enumerate(numbers):
+        ax.add_patch(mpl.patches.Rectangle((x + place, y - 0.4), 1, 0.8, facecolor=color + "30", edgecolor=color))
+        text = f"{number:.2f}".rstrip("0").rstrip(".").replace("-", "−")
+        ax.text(x + place + 0.5, y, text, ha="center", va="center")
 
 
 def _running_mean(values: Sequence[float], window: int) -> np.ndarray:

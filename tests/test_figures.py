@@ -163,3 +163,18 @@ def test_patch_map_lays_each_weight_over_its_patch():
 def test_patch_map_refuses_the_weight_of_class():
     with pytest.raises(ValueError, match=r"weights has shape \(17,\).*without that of \[class\]"):
         figures.patch_map(titled()[1], torch.rand(28, 28), torch.rand(17))
+
+
+def test_attention_step_shows_every_number_and_says_what_is_what_without_colour():
+    q, k, v = torch.tensor([7.0, 0.5]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0], [-6.0]])
+    scores, weights = torch.tensor([8.0, 9.0]), torch.tensor([0.27, 0.73])
+    fig = figures.attention_step(["cat", "drank"], "drank", q, k, v, scores, weights, weights @ v, "A finding")
+    (ax,) = fig.axes
+    written = [text.get_text() for text in ax.texts]
+    for number in ("7", "0.5", "1", "2", "3", "4", "5", "−6", "8.00", "9.00", "0.27", "0.73", "−3.03"):
+        assert number in written, number
+    assert (written.count("Q"), written.count("K"), written.count("V")) == (1, 2, 2)
+    hatches = {patch.get_hatch(): to_rgb(patch.get_edgecolor()[:3]) for patch in ax.patches if patch.get_hatch()}
+    assert hatches == {hatch: to_rgb(figures.COLORS[kind]) for hatch, kind in (("//", "q"), ("..", "k"), ("xx", "v"))}
+    with pytest.raises(ValueError, match="k has 2 rows for 3 words"):
+        figures.attention_step(list("abc"), "a", q, k, v, scores, weights, weights @ v, "A finding")
