@@ -22,6 +22,8 @@ import sys
 OLDEST = (3, 11)
 ROOT = os.path.dirname(os.path.realpath(__file__))
 GB = 1e9
+# Written into .venv when it is ready; says for what.
+STAMP = "headroom-setup"
 # Peak use of a first setup (8.7 GB on Linux, 6.1 GB of it to stay) plus some room. There the usual torch brings CUDA
 # along; elsewhere it doesn't, and the figure is an estimate.
 NEEDED_GB = {"linux": 10.0}
@@ -204,15 +206,46 @@ def write_constraints(root):
         file.write("\n".join(header + pins(frozen.decode("utf-8"))) + "\n")
 
 
+def ready(root):
+    """Tell whether the environment of `root` is set up as pyproject.toml and constraints.txt now ask for."""
+    stamp = os.path.join(root, ".venv", STAMP)
+    if not os.path.exists(stamp):
+        return False
+    with open(stamp) as file:
+        return file.read() == fingerprint(root) and usable(root)
+
+
+def wait_for_turn(state):
+    """Return an open file that keeps other setups of the same course waiting until it is closed, or until we end."""
+    lock = open(os.path.join(state, "setup.lock"), "w")  # noqa: SIM115 - it has to outlive this function
+    try:
+        import fcntl
+    except ImportError:  # Windows, where conda sets up
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except EnvironmentError:
+        print("Another setup of this course is running: waiting for it ...", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
 def set_up(root, renew=False):
     """Make the environment of `root` ready; a second call finds it ready and returns at once."""
-    folder = os.path.join(root, ".venv")
-    stamp = os.path.join(folder, "headroom-setup")
-    if not renew and os.path.exists(stamp):
-        with open(stamp) as file:
-            if file.read() == fingerprint(root) and usable(root):
-                return
+    if not renew and ready(root):
+        return
     state = os.path.join(root, ".headroom")
+    if not os.path.isdir(state):
+        os.makedirs(state)
+    with wait_for_turn(state):
+        if renew or not ready(root):
+            install(root, state, renew)
+
+
+def install(root, state, renew):
+    """Make or mend the environment and install into it; whatever an interrupted setup left is used again."""
+    folder = os.path.join(root, ".venv")
+    stamp = os.path.join(folder, STAMP)
     scratch = os.path.join(state, "tmp")
     # Not the system's temporary folder: that one is often a small memory disk, and the wheels are large.
     shutil.rmtree(scratch, ignore_errors=True)
