@@ -28,7 +28,8 @@ SCORES = "autograder_scores"  # the key in nbgrader's resources under which the 
 PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")
 KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
 SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
-OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error"})
+OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
+SIGNALS = frozenset({"status", "execute_input", "clear_output"})
 
 
 def checked_name(cell: NotebookNode) -> str | None:
@@ -112,12 +113,12 @@ class JudgedExecute(Execute):
         try:
             self.start_new_kernel()
             self.start_new_kernel_client()
+            cell = new_code_cell(self._call("prepare"))
+            if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
+                raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
         except Exception:
             self._close_kernel()
             raise
-        cell = new_code_cell(self._call("prepare"))
-        if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
-            raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
 
     def _close_kernel(self) -> None:
         if self.km is not None:
@@ -174,17 +175,19 @@ class JudgedExecute(Execute):
         """Execute a cell in the kernel; what prevented it from ending, as the end of a sentence, or None."""
         self._size, self._flooded, self._gone = 0, False, False
         left = max(0.1, self._deadline - time.monotonic())
-        seconds = self._seconds = seconds or (min(self.timeout, left) if self.timeout else left)
+        self._seconds = seconds or min(self.timeout or left, left)
+        limit = f"{self._seconds:.0f} s" if self._seconds != left else f"the notebook's {self.total_timeout:.0f} s"
+        of_grader = seconds is not None or self._collecting is not None
         cells = self.nb.cells
         self.nb.cells = [cell] * (index + 1)  # nbclient puts the executed cell into its place: not into the notebook
         try:
-            self.execute_cell(cell, index)
+            self.execute_cell(cell, index, store_history=not of_grader)
         except DeadKernelError:
             self._gone = True
             return "ended the Python process"
         except CellTimeoutError:
             self._gone = True
-            return f"did not end within {seconds:.0f} s, not even when it was interrupted, and was stopped"
+            return f"did not end within {limit}, not even when it was interrupted, and was stopped"
         except (AttributeError, KeyError, TypeError, ValueError):  # nbclient, on a message that no kernel sends
             self.log.exception("a message that cannot be read")
             self._gone = True
@@ -194,36 +197,35 @@ class JudgedExecute(Execute):
         if self._flooded:
             return f"was stopped after {self.max_output:,} characters of output"
         if any(output.get("ename") == "CellTimeoutError" for output in cell.outputs):
-            return f"did not end within {seconds:.0f} s and was stopped"
+            return f"did not end within {limit} and was stopped"
         return None
 
     def process_message(self, msg: dict, cell: NotebookNode, cell_index: int) -> NotebookNode | None:
-        """Take in one message of the kernel: a reply to the judge, or an output that may be shown, up to a size."""
-        kind = msg["msg_type"]
-        if kind.startswith("comm"):
-            return None
-        if kind in OUTPUTS:
-            content = msg["content"]
-            if self._collecting and kind == "display_data" and (reply := content.get("data", {}).get(MIME)):
-                if isinstance(reply, dict) and reply.get("nonce") == self._collecting and len(self._replies) < 2:
-                    self._replies.append(reply)
-                return None
-            self._size += 100 + _characters(content)
-            if self._size > self.max_output:
-                if not self._flooded:
-                    self._flooded = True
-                    self._interrupting = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
-                return None
-            msg = {**msg, "content": {**_showable(kind, content), "transient": {}}}
-            if kind == "update_display_data":
-                return None
         try:
-            return super().process_message(msg, cell, cell_index)
+            return self._take_in(msg, cell, cell_index)
         except CellExecutionComplete:
             raise
         except Exception:  # forged by student code: an honest kernel sends nothing that nbclient cannot take
             self.log.exception("a message that cannot be read")
             return None
+
+    def _take_in(self, msg: dict, cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+        """Take in one message of the kernel: a reply to the judge, or an output that may be shown, up to a size."""
+        kind = msg["msg_type"]
+        if kind not in OUTPUTS:  # no widgets, and nothing that changes the outputs of another cell
+            return super().process_message(msg, cell, cell_index) if kind in SIGNALS else None
+        content = msg["content"]
+        if self._collecting and kind == "display_data" and (reply := content["data"].get(MIME)):
+            if isinstance(reply, dict) and reply.get("nonce") == self._collecting and len(self._replies) < 2:
+                self._replies.append(reply)
+            return None
+        self._size += 100 + _characters(content)
+        if self._size > self.max_output:
+            if not self._flooded:
+                self._flooded = True
+                self._interrupting = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
+            return None
+        return super().process_message({**msg, "content": _showable(kind, content)}, cell, cell_index)
 
     # --- Checks --------------------------------------------------------------------------------------------------
 
@@ -306,4 +308,6 @@ def _showable(kind: str, content: dict) -> dict:
         for mime, value in data.items()
         if mime in SHOWN and isinstance(value, str) and (not mime.startswith("image/") or images.fullmatch(value))
     }
-    return {"data": shown, "metadata": {}, "execution_count": None}
+    count = content.get("execution_count")
+    counted = {"execution_count": count if type(count) is int else None} if kind == "execute_result" else {}
+    return {"data": shown, "metadata": {}, **counted}
