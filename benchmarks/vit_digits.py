@@ -7,6 +7,7 @@ spared (as `train` does) beside an idle and beside a busy program, and in bfloat
 `benchmarks/results/vit_digits.md`; takes about five minutes.
 """
 
+import os
 import platform
 import subprocess
 import sys
@@ -29,11 +30,12 @@ WAYS = 3  # times that each way to compute is timed, in turn, so that a passing 
 
 def main() -> None:
     digits = embedded_digits()
+    load = os.getloadavg()[0]
     epoch_seconds(nullcontext(), digits, epochs=1)  # imports and caches
     rows = [run(seed, digits) for seed in SEEDS]
     ways = compare_ways(digits)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(report(rows, ways), encoding="utf-8")
+    RESULTS.write_text(report(rows, ways, load, os.getloadavg()[0]), encoding="utf-8")
     print(RESULTS.read_text(encoding="utf-8"))
 
 
@@ -100,8 +102,8 @@ def both(one, other):
         yield
 
 
-def report(rows: list[tuple[int, float, float, float]], ways: dict[str, float]) -> str:
-    """The results as Markdown."""
+def report(rows: list[tuple[int, float, float, float]], ways: dict[str, float], before: float, after: float) -> str:
+    """The results as Markdown; `before` and `after` are the machine's load average around the run."""
     shipped = next(iter(ways.values()))
     parameters = sum(parameter.numel() for parameter in ViT().parameters())
     lines = [
@@ -118,7 +120,8 @@ def report(rows: list[tuple[int, float, float, float]], ways: dict[str, float]) 
             for seed, seconds, processor, accuracy in rows
         ),
         "",
-        "Where seconds exceed processor seconds per thread, other programs had the processor meanwhile.",
+        f"The machine's load average was {before:.1f} before and {after:.1f} after; with this program alone it is about 1. "
+        "Where seconds exceed processor seconds, other programs had the processor meanwhile.",
         "",
         f"One epoch computed in other ways, the fastest of {WAYS} tries, taken in turn:",
         "",
