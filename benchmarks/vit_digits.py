@@ -120,8 +120,8 @@ def report(rows: list[tuple[int, float, float, float]], ways: dict[str, float], 
             for seed, seconds, processor, accuracy in rows
         ),
         "",
-        f"The machine's load average was {before:.1f} before and {after:.1f} after; with this program alone it is about 1. "
-        "Where seconds exceed processor seconds, other programs had the processor meanwhile.",
+        f"The machine's load average was {before:.1f} before and {after:.1f} after; with this program alone it is "
+        "about 1. Where seconds exceed processor seconds, other programs had the processor meanwhile.",
         "",
         f"One epoch computed in other ways, the fastest of {WAYS} tries, taken in turn:",
         "",
