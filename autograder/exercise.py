@@ -66,16 +66,17 @@ class Evidence:
     Attributes:
         parameters: the student's parameters, for a module.
         loose: attributes holding tensors or layers that `parameters()` cannot see: name, kind, count.
-        failed: the labels' cases that raised, by index. right: those whose output agreed.
         cases: all cases.
+        right: those whose output agreed, by index.
+        errors: the messages of what was raised.
         mappable: whether the parameters can be matched to the task's roles.
     """
 
     cases: tuple[Case, ...]
     parameters: tuple[Parameter, ...] = ()
     loose: tuple[dict, ...] = ()
-    failed: frozenset[int] = frozenset()
     right: frozenset[int] = frozenset()
+    errors: tuple[str, ...] = ()
     input_changed: bool = False
     mappable: bool = True
 
@@ -92,6 +93,7 @@ class Mistake:
         slot: two mistakes of one slot exclude each other, so that no pair is made of them.
         sign: recognises it from evidence other than outputs, where outputs cannot tell.
         switchable: whether `variation` can compute what it does.
+        also: further switches: the same mistake written in another way.
     """
 
     key: str
@@ -101,6 +103,7 @@ class Mistake:
     slot: str = ""
     sign: Callable[[Evidence], bool] | None = None
     switchable: bool = True
+    also: tuple[str, ...] = ()
 
 
 def no_mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple | None) -> Iterator[Weights]:

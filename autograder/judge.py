@@ -5,6 +5,7 @@ hostile input, every expected value is computed here, and no score ever crosses 
 """
 
 import itertools
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class _Outcome:
     repeats: bool = True
     input_gradients: tuple[np.ndarray | None, ...] | None = None
     weight_gradients: dict[str, np.ndarray | None] | None = None
+    backward_error: str = ""
     called: frozenset[str] = frozenset()
     printed: str = ""
 
@@ -73,12 +75,18 @@ class _Trial:
     """One judgement: the cases, the weights drawn for them, what the student's code did, what was right."""
 
     def __init__(self, exercise: Exercise, cases: list[Case], rng: np.random.Generator):
-        self.exercise, self.cases, self.rng = exercise, cases, rng
+        self.exercise, self.cases = exercise, cases
         self.parameters: list[dict[str, tuple[Parameter, Tensor]]] = [{} for _ in cases]  # per case, by name
         self.loose: tuple[dict, ...] = ()
         self.outcomes: list[_Outcome] = []
         self.leaves = [tuple(map(_leaf, case.inputs)) for case in cases]  # the judge's own copies, differentiable
-        self.cotangents = [rng.normal(size=exercise.shape(case)) if case.differentiate else None for case in cases]
+        # A visible case has the same numbers at every check, so that a student can follow them by hand.
+        self.rngs = [np.random.default_rng(i) if case.visible else rng for i, case in enumerate(cases)]
+        self.cotangents = [
+            source.normal(size=exercise.shape(case)) if case.differentiate else None
+            for source, case in zip(self.rngs, cases, strict=True)
+        ]
+        self.unbuilt: dict[int, dict] = {}  # errors of the constructor, by case
 
     def run(self, ask: Ask) -> Verdict:
         if any(case.build is not None for case in self.cases) and (early := self._describe(ask)):
@@ -97,24 +105,23 @@ class _Trial:
         name = self.exercise.name
         for i, reply in enumerate(replies):
             if "error" in reply:
-                error = _error(reply)
-                if error["type"] == "NotImplementedError":
-                    return not_judged(name, "not attempted yet: `__init__` still raises NotImplementedError.")
-                arguments = ", ".join(map(str, self.cases[i].build))
-                return not_judged(
-                    name,
-                    f"{name}({arguments}) raised {error['type']}: {error['message']}",
-                    error["lines"],
-                )
+                self.unbuilt[i] = _error(reply)
+                continue
             if "not_a_module" in reply:
-                return not_judged(name, f"{name}(…) is a {_text(reply['not_a_module'])}, not an nn.Module.")
-            self.parameters[i] = self._draw(reply)
+                return not_judged(name, f"{name}(…) is {_a(_text(reply['not_a_module']))}, not an nn.Module.")
+            self.parameters[i] = self._draw(reply, self.rngs[i])
             self.loose = self.loose or tuple(
                 {"name": _text(item.get("name")), "kind": _text(item.get("kind"))} for item in _dicts(reply, "loose")
             )
+        if len(self.unbuilt) == len(self.cases):
+            first = self.unbuilt[0]
+            arguments = ", ".join(map(str, self.cases[0].build))
+            return _not_attempted(name, first) or not_judged(
+                name, f"`{name}({arguments})` raised {first['type']}: {first['message']}", first["lines"]
+            )
         return None
 
-    def _draw(self, reply: dict) -> dict[str, tuple[Parameter, Tensor]]:
+    def _draw(self, reply: dict, rng: np.random.Generator) -> dict[str, tuple[Parameter, Tensor]]:
         """Random weights for described parameters: away from 0 and 1, matrices large enough that attention matters."""
         drawn, total = {}, 0
         for item in _dicts(reply, "parameters"):
@@ -127,9 +134,9 @@ class _Trial:
             if item.get("trained") is not True and np.prod(shape) == 1:
                 continue  # a constant, such as a scale, that the student keeps as a frozen parameter
             if len(shape) > 1:
-                values = self.rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
+                values = rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
             else:
-                values = self.rng.uniform(0.4, 1.6, shape) * self.rng.choice([-1.0, 1.0], shape)
+                values = rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape)
             parameter = Parameter(
                 name,
                 tuple(shape),
@@ -141,12 +148,14 @@ class _Trial:
 
     def _call(self, ask: Ask) -> None:
         requests = []
-        for i, case in enumerate(self.cases):
+        built = [i for i in range(len(self.cases)) if i not in self.unbuilt]
+        for i in built:
+            case = self.cases[i]
             request: dict[str, Any] = {
                 "inputs": list(case.inputs),
                 "dtype": case.dtype,
-                "watch": i == 0,
-                "twice": i == 0,
+                "watch": i == built[0],
+                "twice": i == built[0],
             }
             if case.build is not None:
                 weights = {name: tensor.detach().numpy() for name, (_, tensor) in self.parameters[i].items()}
@@ -154,27 +163,31 @@ class _Trial:
             if self.cotangents[i] is not None:
                 request["cotangent"] = self.cotangents[i]
             requests.append(request)
-        self.outcomes = [_outcome(reply) for reply in _read(ask, {"do": "run", "cases": requests}, len(requests))]
+        replies = _read(ask, {"do": "run", "cases": requests}, len(requests))
+        outcomes = {i: _Outcome(error=error) for i, error in self.unbuilt.items()}
+        outcomes |= {i: _outcome(reply) for i, reply in zip(built, replies, strict=True)}
+        self.outcomes = [outcomes[i] for i in range(len(self.cases))]
 
     def _nothing_to_compare(self) -> Verdict | None:
         """A verdict where no case came to a tensor, or where somebody else's code did the work."""
         name = self.exercise.name
-        forbidden = sorted(self.outcomes[0].called & self.exercise.forbidden)
+        called = frozenset().union(*(outcome.called for outcome in self.outcomes))
+        forbidden = sorted(called & self.exercise.forbidden, key=lambda function: function.startswith("_"))
         if forbidden:
             return not_judged(name, f"your code calls `{forbidden[0]}`. {self.exercise.forbidden_reason}")
         if any(outcome.output is not None for outcome in self.outcomes):
             return None
         errors = [outcome.error for outcome in self.outcomes if outcome.error]
-        if any(error["type"] == "NotImplementedError" for error in errors):
-            return not_judged(name, "not attempted yet: the code still raises NotImplementedError.")
+        for error in errors:
+            if unattempted := _not_attempted(name, error):
+                return unattempted
         if not errors:
             kind = self.outcomes[0].type
-            got = "nothing (None): is the `return` missing?" if kind == "NoneType" else f"a {kind}"
+            got = "nothing (None): is the `return` missing?" if kind == "NoneType" else f"{_a(kind)}."
             return not_judged(name, f"it should return {self.exercise.returns}; it returned {got}")
         self._find_reading()
-        return not_judged(
-            name, f"it raised {errors[0]['type']}: {errors[0]['message']}", errors[0]["lines"], self._diagnose()
-        )
+        headline = f"it raised {errors[0]['type']}: {errors[0]['message']}"
+        return not_judged(name, headline, errors[0]["lines"], self._signs() or self._diagnose())
 
     # --- Comparing -----------------------------------------------------------------------------------------------
 
@@ -255,8 +268,7 @@ class _Trial:
         for i in range(len(cases)):
             if right[i] and (missing := self._gradient_gaps(i, self.expected[i])) is not None:
                 gaps[cases[i].label] = missing
-        evidence = self._evidence(right)
-        signs = [mistake for mistake in exercise.mistakes if mistake.sign and mistake.sign(evidence)]
+        signs = self._signs()
 
         results = []
         for criterion in exercise.criteria:
@@ -266,37 +278,42 @@ class _Trial:
         if all(result.holds for result in results):
             return Verdict(exercise.name, f"all {len(cases)} cases agree.", tuple(results), printed=printed)
 
-        mistakes = list(signs)
-        explained = signs and not evidence.mappable  # outputs say nothing where the weights could not be set
+        mistakes = signs
+        # Outputs say nothing where the weights could not be set: then the sign is the explanation.
+        explained = signs and any(answer is None for answer in self.expected)
         if (not all(right) or any(gaps.values())) and not explained:
-            mistakes += [mistake for mistake in self._diagnose() if mistake not in mistakes]
+            mistakes += tuple(mistake for mistake in self._diagnose() if mistake not in mistakes)
         failing = [outcome.error for outcome in outcomes if outcome.error]
         headline = f"{sum(right)} of {len(cases)} cases agree."
+        if all(right):
+            headline = "all outputs are right; something else is not."
         if failing:
             headline += f" {len(failing)} raised {failing[0]['type']}: {failing[0]['message']}"
         return Verdict(
             exercise.name,
             headline,
             tuple(results),
-            tuple(mistakes),
+            mistakes,
             self._first_difference(right),
             tuple(failing[0]["lines"]) if failing else (),
             printed,
         )
 
-    def _evidence(self, right: list[bool]) -> Evidence:
-        return Evidence(
+    def _signs(self) -> tuple[Mistake, ...]:
+        """The known mistakes that show in something other than outputs."""
+        evidence = Evidence(
             cases=tuple(self.cases),
             parameters=tuple(parameter for parameter, _ in self.parameters[0].values()),
             loose=self.loose,
-            failed=frozenset(i for i, outcome in enumerate(self.outcomes) if outcome.error),
-            right=frozenset(i for i, agrees in enumerate(right) if agrees),
+            right=frozenset(i for i, agrees in enumerate(self.right) if agrees),
+            errors=tuple(outcome.error["message"] for outcome in self.outcomes if outcome.error),
             input_changed=any(outcome.input_changed for outcome in self.outcomes),
             mappable=all(answer is not None for answer in self.expected),
         )
+        return tuple(mistake for mistake in self.exercise.mistakes if mistake.sign and mistake.sign(evidence))
 
     def _criterion(
-        self, key: str, right: list[bool], gaps: dict[str, list[str]], signs: list[Mistake]
+        self, key: str, right: list[bool], gaps: dict[str, list[str]], signs: tuple[Mistake, ...]
     ) -> tuple[bool, str]:
         """Whether a criterion holds, and a note."""
         if key == "shape":
@@ -304,14 +321,18 @@ class _Trial:
         if key == "gradients":
             missing = sorted({name for names in gaps.values() for name in names})
             if missing:
-                return False, f"the gradient of {', '.join(missing[:4])} differs"
+                broken = next((o.backward_error for o in self.outcomes if o.backward_error), "")
+                if broken:
+                    return False, f"backward raised an error: {broken.splitlines()[0][:200]}"
+                return False, f"the gradient of {', '.join(missing[:4])} is missing or differs"
             return (True, "") if gaps else (False, "no case agrees, so no gradient can be compared")
         if key == "manners":
             return self._manners(signs)
         chosen = [i for i, case in enumerate(self.cases) if case.tag == key]
         agreeing = sum(right[i] for i in chosen)
         holds = agreeing == len(chosen)
-        return holds, "" if holds else f"{agreeing} of {len(chosen)} cases agree"
+        cases = "case agrees" if len(chosen) == 1 else "cases agree"
+        return holds, "" if holds else f"{agreeing} of {len(chosen)} {cases}"
 
     def _shapes(self) -> tuple[bool, str]:
         for case, outcome in zip(self.cases, self.outcomes, strict=True):
@@ -319,13 +340,13 @@ class _Trial:
             if outcome.error:
                 return False, f"raises {outcome.error['type']}" + (f" for {case.label}" if case.visible else "")
             if outcome.output is None:
-                return False, f"returns a {outcome.type}, should be {self.exercise.returns}"
+                return False, f"returns {_a(outcome.type)}, should be {self.exercise.returns}"
             if outcome.output.shape != shape:
                 seen = f", should be {shape}" if case.visible else f"; it should be {self.exercise.returns}"
                 return False, f"a result has shape {outcome.output.shape}{seen}"
         return True, ""
 
-    def _manners(self, signs: list[Mistake]) -> tuple[bool, str]:
+    def _manners(self, signs: tuple[Mistake, ...]) -> tuple[bool, str]:
         if signs and any(not sign.switchable for sign in signs):
             return False, next(sign.name for sign in signs if not sign.switchable)
         roles = self.exercise.needs - self.readings[0][0].keys()
@@ -368,8 +389,9 @@ class _Trial:
         pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
         for weights in self.readings:
             for group in itertools.chain(alone, pairs):
-                if self._explains(frozenset(mistake.key for mistake in group), weights):
-                    return group
+                for keys in itertools.product(*((mistake.key, *mistake.also) for mistake in group)):
+                    if self._explains(frozenset(keys), weights):
+                        return group
         return ()
 
     def _explains(self, slips: frozenset[str], weights: list[Weights]) -> bool:
@@ -394,6 +416,19 @@ class _Trial:
                 return False
             reproduced = True
         return True
+
+
+def _not_attempted(name: str, error: dict) -> Verdict | None:
+    """The verdict on an error that only says that nothing was written yet; None for every other."""
+    if error["type"] != "NotImplementedError":
+        return None
+    where = re.match(r"line \d+, in (\w+)", error["lines"][-1]) if error["lines"] else None
+    return not_judged(name, f"not attempted yet: `{where[1] if where else name}` still raises NotImplementedError.")
+
+
+def _a(kind: str) -> str:
+    """A type's name with its article."""
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _leaf(value: Any) -> Any:
@@ -459,6 +494,7 @@ def _outcome(reply: dict) -> _Outcome:
         repeats=reply.get("repeats", True) is True,
         input_gradients=None if inputs is None else tuple(_array(g) for g in inputs),
         weight_gradients=None if weights is None else {name: _array(g) for name, g in weights.items()},
+        backward_error=_text(reply.get("backward_error")),
         called=frozenset(called),
         printed=printed,
     )

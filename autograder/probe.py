@@ -161,15 +161,17 @@ def _loose(module: nn.Module) -> list[dict]:
         for name, value in vars(owner).items():
             if name in ("_parameters", "_buffers", "_modules") or name.endswith("_hooks"):
                 continue
-            items = list(value.values()) if isinstance(value, dict) else value
-            if isinstance(items, list | tuple) and (inside := [i for i in items if _holds_weights(i)]):
-                found.append({"name": name, "kind": type(value).__name__, "count": len(inside)})
+            if isinstance(value, list | tuple | dict) and _holds_weights(value):
+                found.append({"name": name, "kind": type(value).__name__})
             elif isinstance(value, torch.Tensor) and value.is_floating_point():
-                found.append({"name": name, "kind": "Tensor", "count": 1})
+                found.append({"name": name, "kind": "Tensor"})
     return found[:MAX_NAMES]
 
 
-def _holds_weights(value: Any) -> bool:
+def _holds_weights(value: Any, depth: int = 4) -> bool:
+    if isinstance(value, list | tuple | dict) and depth:
+        items = value.values() if isinstance(value, dict) else value
+        return any(_holds_weights(item, depth - 1) for item in items)
     return isinstance(value, torch.Tensor) or (isinstance(value, nn.Module) and any(True for _ in value.parameters()))
 
 
@@ -217,7 +219,10 @@ def _run(target: Any, case: dict) -> dict:
         gradients: list = [None] * len(wanted)
         if output.requires_grad:
             cotangent = torch.from_numpy(case["cotangent"].copy()).to(output.dtype)
-            gradients = list(torch.autograd.grad(output, wanted, cotangent, allow_unused=True))
+            try:
+                gradients = list(torch.autograd.grad(output, wanted, cotangent, allow_unused=True))
+            except RuntimeError as error:
+                reply["backward_error"] = str(error)[:MAX_TEXT]
         arrays = [None if gradient is None else _array(gradient) for gradient in gradients]
         split = len(arrays) - len(inside)
         reply["input_gradients"] = arrays[:split]

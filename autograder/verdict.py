@@ -1,6 +1,7 @@
 """What a judgement says, and how it looks in a notebook, a terminal and a feedback page."""
 
 import html
+import re
 from dataclasses import dataclass
 
 from autograder.exercise import Mistake
@@ -94,7 +95,7 @@ class Verdict:
             return f"<{name}{attribute}>{''.join(inside)}</{name}>"
 
         def said(text: str) -> str:
-            return html.escape(text, quote=False)
+            return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
         color = "#1a7f4b" if self.passed else "#b3401f"
         mark = HOLDS if self.passed else FAILS
@@ -131,7 +132,7 @@ class Verdict:
                 )
                 for r in self.results
             ]
-            head = tag("tr", tag("th", ""), tag("th", "points"), tag("th", "what is checked", style="text-align:left"))
+            head = tag("tr", tag("th", ""), tag("th", "share"), tag("th", "what is checked", style="text-align:left"))
             parts.append(tag("table", tag("thead", head), tag("tbody", *rows), style="margin:.5em 0"))
         if self.difference:
             d = self.difference

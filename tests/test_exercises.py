@@ -253,3 +253,35 @@ def test_check_raises_while_nbgrader_validates(monkeypatch):
     Wrong = type("LayerNorm", (wrong_layer_norm.Identity,), {})
     with pytest.raises(AssertionError, match="cases agree"):
         check(Wrong)
+
+
+def test_visible_numbers_are_the_same_at_every_check():
+    seen = [judged(find("LayerNorm"), wrong_layer_norm.StdPlusEps, seed).difference for seed in range(4)]
+    assert seen[0] is not None and len(set(seen)) == 1
+
+
+@pytest.mark.parametrize("answer", ["StdPlusEps", "NoEps", "AnotherDefault", "TorchVarAsItComes"])
+def test_the_score_does_not_depend_on_luck(answer):
+    scores = {judged(find("LayerNorm"), getattr(wrong_layer_norm, answer), seed).score for seed in range(12)}
+    assert len(scores) == 1, scores
+
+
+def test_one_width_that_cannot_be_built_costs_only_what_it_is_worth():
+    verdict = judged(find("PositionalEncoding"), wrong_sinusoidal.OddFails, 0)
+    assert verdict.score == pytest.approx(0.8)
+
+
+def test_not_attempted_names_the_function_that_was_not_written():
+    def split_heads(x):
+        raise NotImplementedError
+
+    class MultiHeadSelfAttention(reference.MultiHeadSelfAttention):
+        def split_heads(self, x):
+            return split_heads(x)
+
+    assert "`split_heads` still raises" in check(MultiHeadSelfAttention).headline
+
+
+def test_code_in_a_sentence_is_shown_as_code():
+    html = judged(find("MultiHeadSelfAttention"), wrong_multi_head.ViewAfterTranspose).html()
+    assert "<code>view</code>" in html and "`" not in html.split("Your code stopped at")[0]

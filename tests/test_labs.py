@@ -63,3 +63,13 @@ def test_a_check_that_would_not_be_judged_is_refused(tmp_path: Path) -> None:
     nbformat.write(notebook, folder / "lab.ipynb")
     with pytest.raises(Failed, match="stands alone"):
         labs.generate(tmp_path, ["lab"])
+
+
+@pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_shares_of_the_points_are_stated_before_the_student_starts(source: Path) -> None:
+    released = cells(REPOSITORY / "labs" / source.parent.name / source.name)
+    for place, cell in enumerate(released):
+        if name := checked_name(cell):
+            before = "\n".join(earlier.source for earlier in released[:place])
+            for criterion in EXERCISES[name].criteria:
+                assert f"| {criterion.share:.0%} | {criterion.title} |" in before

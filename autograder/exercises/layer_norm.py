@@ -19,24 +19,28 @@ def cases(rng: np.random.Generator) -> list[Case]:
         build = (x.shape[-1],) if eps is None else (x.shape[-1], eps)
         return Case(tag, f"{label}, x of shape {x.shape}", (x,), build, differentiate=True, **kwargs)
 
-    batch, tokens, d_model = rng.choice([2, 3, 4, 5, 6, 7, 9], size=3, replace=False)
+    batch, tokens = rng.choice([2, 3, 4], size=2, replace=False)
+    size = (int(batch), int(tokens), int(rng.choice([5, 6, 7, 9])))
+    flat = _tokens(rng, 0.0, 10.0, size)
+    flat[0, 0] = 0.5
     return [
-        case("values", "ordinary values", visible.normal(1.0, 2.0, (2, 3, 7)), visible=True),
-        case("values", "ordinary values", rng.normal(-1.0, 2.0, (batch, tokens, d_model))),
-        case("values", "values far from 0", rng.normal(30.0, 1.5, (batch, tokens, d_model))),
-        case("small", "tiny values", visible.normal(0.0, 2e-3, (2, 3, 7)), visible=True),
-        case("small", "ε = 0.3", rng.normal(0.0, 1.0, (tokens, batch, d_model)), 0.3),
-        case("small", "one token with all features equal", _one_flat_token(rng, (batch, tokens, d_model))),
-        case("shapes", "no batch axis", visible.normal(0.5, 1.5, (4, 5)), visible=True),
-        case("shapes", "four axes", rng.normal(0.5, 1.5, (2, 3, 4, 6))),
-        Case("manners", "float32", (rng.normal(1.0, 2.0, (2, 3, 8)),), (8,), dtype="float32"),
+        case("values", "ordinary values", _tokens(visible, 3.0, 10.0, (2, 3, 7)), visible=True),
+        case("values", "ordinary values", _tokens(rng, -3.0, 10.0, size)),
+        case("values", "values far from 0", _tokens(rng, 300.0, 10.0, size)),
+        case("small", "tiny values", _tokens(visible, 0.0, 2e-3, (2, 3, 7)), visible=True),
+        case("small", "ε = 30", _tokens(rng, 1.0, 10.0, size), 30.0),
+        case("small", "one token with all features equal", flat),
+        case("shapes", "no batch axis", _tokens(visible, 3.0, 10.0, (4, 5)), visible=True),
+        case("shapes", "four axes", _tokens(rng, 3.0, 10.0, (2, 3, 4, 6))),
+        Case("manners", "float32", (_tokens(rng, 3.0, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
 
 
-def _one_flat_token(rng: np.random.Generator, shape: tuple) -> np.ndarray:
-    x = rng.normal(0.0, 1.0, shape)
-    x[0, 0] = 0.5
-    return x
+def _tokens(rng: np.random.Generator, mean: float, spread: float, shape: tuple) -> np.ndarray:
+    """Tokens whose standard deviations lie near `spread`, by no luck: where ε must not matter, it never does."""
+    x = rng.normal(size=shape)
+    x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+    return spread * (x * rng.uniform(0.7, 1.4, (*shape[:-1], 1)) + rng.normal(0.0, 0.5, (*shape[:-1], 1))) + mean
 
 
 GAMMA = {"gamma", "g", "weight", "scale", "gain", "alpha", "a", "a_2"}
@@ -66,22 +70,29 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     (x,) = inputs
     eps = build[1] if len(build) > 1 else 1e-5
     axes: tuple[int, ...] = (-1,)
+    keep = "no_keepdim" not in slips
     if "over_batch" in slips:
         axes = (0,)
     elif "over_tokens" in slips:
         axes = (-2,)
+    elif "over_axis_1" in slips:
+        axes = (1,)
     elif "over_tokens_and_features" in slips:
         axes = tuple(range(1, x.dim()))
+    elif "over_last_two" in slips:
+        axes = (-2, -1)
     elif "over_everything" in slips:
         axes = tuple(range(x.dim()))
-    mean = x.mean(axes, keepdim=True)
-    variance = x.var(axes, keepdim=True, correction=1 if "unbiased" in slips else 0)
+    mean = x.mean(axes, keepdim=keep)
+    variance = x.var(axes, keepdim=keep, correction=1 if "unbiased" in slips else 0)
     if "root_mean_square" in slips:
         mean, variance = torch.zeros_like(mean), x.square().mean(axes, keepdim=True)
     if "detached" in slips:
         mean, variance = mean.detach(), variance.detach()
     if "fixed_eps" in slips:
         eps = 1e-5
+    elif "other_default" in slips and len(build) == 1:
+        eps = 1e-6
     centred = x if "not_centred" in slips else x - mean
     if "not_divided" in slips:
         normalized = centred
@@ -99,6 +110,8 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
         return normalized + weights["beta"]
     if "no_beta" in slips:
         return weights["gamma"] * normalized
+    if "exchanged" in slips:
+        return weights["beta"] * normalized + weights["gamma"]
     if "beta_scaled" in slips:
         return weights["gamma"] * (normalized + weights["beta"])
     return weights["gamma"] * normalized + weights["beta"]
@@ -106,6 +119,11 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
 
 def _not_registered(seen: Evidence) -> bool:
     return len(seen.parameters) < 2 and len(seen.loose) > 0
+
+
+def _wrong_start(seen: Evidence) -> bool:
+    starts = {p.name.lower(): p.constant for p in seen.parameters}
+    return any((name in GAMMA and start != 1) or (name in BETA and start != 0) for name, start in starts.items())
 
 
 MISTAKES = (
@@ -117,6 +135,29 @@ MISTAKES = (
         "Look at how `__init__` stores γ and β, and what makes a tensor a parameter of a module.",
         sign=_not_registered,
         switchable=False,
+    ),
+    Mistake(
+        "start",
+        "γ or β starts from the wrong values",
+        "A fresh LayerNorm should only normalise: it scales by 1 and shifts by 0 until training changes that.",
+        "Look at what `__init__` fills γ and β with.",
+        sign=_wrong_start,
+        switchable=False,
+    ),
+    Mistake(
+        "overwritten",
+        "the caller's tensor is changed",
+        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+        "Look for `-=`, `/=` or a method whose name ends in an underscore.",
+        sign=lambda seen: seen.input_changed,
+        switchable=False,
+    ),
+    Mistake(
+        "no_keepdim",
+        "the reduced axis is gone",
+        "Without its last axis, the mean of shape (batch, tokens) does not line up with x.",
+        "Compare the shapes of x and of its mean. What would make the last axis of the mean a 1?",
+        "keepdim",
     ),
     Mistake(
         "unbiased",
@@ -162,6 +203,13 @@ MISTAKES = (
         "eps",
     ),
     Mistake(
+        "other_default",
+        "another default for `eps`",
+        "`LayerNorm(d_model)` uses 1e-6 where the task says 1e-5; it shows for tiny values only.",
+        "Compare the signature of your `__init__` with the task's.",
+        "eps",
+    ),
+    Mistake(
         "over_batch",
         "normalised over the batch",
         "The statistics run over axis 0: one sample's result depends on the others, as in batch normalisation.",
@@ -174,6 +222,7 @@ MISTAKES = (
         "The statistics run over the token axis: every feature is normalised along the sequence.",
         "Look at which axis `mean` and the variance reduce. Whose mean is it?",
         "axis",
+        also=("over_axis_1",),
     ),
     Mistake(
         "over_tokens_and_features",
@@ -181,6 +230,7 @@ MISTAKES = (
         "All tokens of a sample share one mean and one variance, so tokens leak into each other.",
         "How many means should a sample of three tokens have?",
         "axis",
+        also=("over_last_two",),
     ),
     Mistake(
         "over_everything",
@@ -208,6 +258,13 @@ MISTAKES = (
         "β is multiplied by γ",
         "The result is γ (x̂ + β): the shift is scaled too.",
         "Look at the order of scale and shift in the last line.",
+        "affine",
+    ),
+    Mistake(
+        "exchanged",
+        "γ and β have changed places",
+        "The normalised values are multiplied by β and shifted by γ.",
+        "Which of the two starts at 1, and why?",
         "affine",
     ),
     Mistake(
@@ -250,7 +307,9 @@ LAYER_NORM = Exercise(
         Criterion("small", "ε where it belongs: tiny values, another ε, equal features", 0.2),
         Criterion("shapes", "any number of leading axes", 0.1),
         Criterion("gradients", "gradients reach x, γ and β", 0.1),
-        Criterion("manners", "γ and β are parameters, x stays untouched, float32 stays float32", 0.1),
+        Criterion(
+            "manners", "γ and β are parameters and start at 1 and 0, x stays untouched, float32 stays float32", 0.1
+        ),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -184,6 +184,8 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     def split(t: Tensor) -> Tensor:
         if "view_split" in slips:
             return t.reshape(t.size(0), n_heads, t.size(1), d_head)
+        if slips & {"no_transpose", "no_first_transpose"}:
+            return t.unflatten(-1, (n_heads, d_head))
         if "interleaved" in slips:
             return t.unflatten(-1, (d_head, n_heads)).permute(0, 3, 1, 2)
         return t.unflatten(-1, (n_heads, d_head)).transpose(1, 2)
@@ -206,7 +208,11 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     if "scaled_after" in slips:
         attention = attention / math.sqrt(d_head)
     heads = attention.mT @ v if "weights_transposed" in slips else attention @ v
-    if "averaged" in slips:
+    if "no_transpose" in slips:
+        merged = heads.flatten(-2)
+    elif "no_first_transpose" in slips:
+        merged = heads.transpose(1, 2).reshape(x.shape)
+    elif "averaged" in slips:
         merged = heads.mean(1)
     elif "summed" in slips:
         merged = heads.sum(1)
@@ -217,6 +223,8 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     else:
         merged = heads.transpose(1, 2).flatten(-2)
     out = merged if "no_output" in slips else merged @ weights["o_weight"].T + weights.get("o_bias", 0.0)
+    if "residual" in slips:
+        out = out + x
     return out.transpose(0, 1) if "across_batch" in slips else out
 
 
@@ -258,6 +266,29 @@ MISTAKES = (
         "order, so a head gets pieces of several tokens.",
         "Split the last axis first. Then look at which two axes have to trade places.",
         "split",
+    ),
+    Mistake(
+        "no_transpose",
+        "the heads stand behind the tokens",
+        "The attention runs over the heads of one token, not over the tokens: no token ever sees another.",
+        "The given attention compares along the last axis but one. Which axis should that be?",
+        "split",
+        also=("no_first_transpose",),
+    ),
+    Mistake(
+        "view_transposed",
+        "a `view` of transposed memory",
+        "After a transpose the numbers no longer lie in memory in the order of the shape, and `view` refuses.",
+        "Which method does the same and copies where it must?",
+        sign=lambda seen: any("view size is not compatible" in error for error in seen.errors),
+        switchable=False,
+    ),
+    Mistake(
+        "residual",
+        "x is added to the result",
+        "The residual connection belongs to the block around the attention, not into it.",
+        "Compare the last line of your `forward` with the task.",
+        "residual",
     ),
     Mistake(
         "view_merge",

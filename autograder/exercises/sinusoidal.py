@@ -7,6 +7,8 @@ from torch import Tensor
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Weights
 from headroom import reference
 
+BASES = {"base": 1000.0, "base_100": 100.0, "base_100000": 100000.0}
+
 
 def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
     """The sin-cos table with mistakes switched on."""
@@ -19,13 +21,15 @@ def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
         exponent = cos_exponent = 2 * exponent
     elif "halved" in slips:
         exponent = cos_exponent = exponent / 2
+    elif "per_column" in slips:
+        exponent, cos_exponent = 2 * exponent, 2 * (two_i + 1) / d_model
     elif "own_cosine" in slips:
         cos_exponent = (two_i + 1) / d_model
     elif "floored" in slips:
         exponent = cos_exponent = torch.zeros_like(exponent)
     elif "spread" in slips:
         exponent = cos_exponent = torch.arange(len(two_i), dtype=position.dtype) / max(1, len(two_i) - 1)
-    base = 1000.0 if "base" in slips else 10000.0
+    base = next((BASES[key] for key in slips if key in BASES), 10000.0)
     sign = 1 if "inverted" in slips else -1
     sine = (position * base ** (sign * exponent)).sin()
     cosine = (position * base ** (sign * cos_exponent)).cos()
@@ -60,7 +64,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
         Mistake(
             "odd",
             "an odd d_model does not fit",
-            "Even widths come out right, odd ones do not: an odd d_model has one sine more than it has cosines.",
+            "An odd d_model has one sine more than it has cosines, and the code does not allow for it.",
             "Write down the columns for d_model = 5 and count the sines and the cosines.",
             "odd",
             sign=odd_sign,
@@ -92,6 +96,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "Sine and cosine of a pair have different frequencies, so a shift is no longer a rotation.",
             "Columns 2i and 2i + 1 belong together. What do they share?",
             "exponent",
+            also=("per_column",),
         ),
         Mistake(
             "spread",
@@ -110,9 +115,10 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
         Mistake(
             "base",
             "the base is not 10000",
-            "The frequencies fall too slowly along the columns, as with the base 1000.",
+            "The frequencies run from 1 to another slowest one than the formula's.",
             "Compare the constant with the formula.",
             "base",
+            also=("base_100", "base_100000"),
         ),
         Mistake(
             "concatenated",
@@ -217,9 +223,15 @@ def add_table(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     encoding = table(max_tokens, d_model, slips).to(x.dtype)
     if "whole_table" in slips:
         return x + encoding
-    rows = encoding[: x.size(0), None] if "by_batch" in slips else encoding[: x.size(1)]
+    rows = encoding[: x.size(1)]
+    if "by_batch" in slips:
+        rows = encoding[: x.size(0), None]
+    elif "rows_of_batch" in slips:
+        rows = encoding[: x.size(0)]
     if "last_rows" in slips:
         rows = encoding[-x.size(1) :]
+    if "bare_rows" in slips:
+        return rows
     if "not_added" in slips:
         return rows.expand_as(x)
     if "scaled" in slips:
@@ -251,9 +263,10 @@ MODULE_MISTAKES = (
     Mistake(
         "by_batch",
         "the table is indexed by the batch",
-        "Every token of a sample gets the same row: the row of the sample's place in the batch.",
+        "The rows are chosen by the place of a sample in the batch, not by the place of a token in its sample.",
         "Which axis of x counts the tokens?",
         "rows",
+        also=("rows_of_batch",),
     ),
     Mistake(
         "whole_table",
@@ -282,6 +295,7 @@ MODULE_MISTAKES = (
         "The result holds positions only; the tokens are lost.",
         "What should a token still know after its position was added?",
         "sum",
+        also=("bare_rows",),
     ),
     Mistake(
         "scaled",

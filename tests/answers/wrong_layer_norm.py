@@ -176,6 +176,70 @@ class PlainTensors(nn.Module):
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+class StartsAtZero(Base):
+    mistakes = ("start",)
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__(d_model, eps)
+        self.gamma = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        mean, var = moments(x, -1)
+        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+
+
+class SubtractsInPlace(Base):
+    mistakes = ("overwritten",)
+
+    def forward(self, x):
+        var = x.var(-1, correction=0, keepdim=True)
+        x -= x.mean(-1, keepdim=True)
+        x /= torch.sqrt(var + self.eps)
+        return self.gamma * x + self.beta
+
+
+class AxisGone(Base):
+    mistakes = ("no_keepdim",)
+
+    def forward(self, x):
+        return self.gamma * (x - x.mean(-1)) / torch.sqrt(x.var(-1, correction=0) + self.eps) + self.beta
+
+
+class Exchanged(Base):
+    mistakes = ("exchanged",)
+
+    def forward(self, x):
+        mean, var = moments(x, -1)
+        return self.beta * (x - mean) / torch.sqrt(var + self.eps) + self.gamma
+
+
+class AnotherDefault(Base):
+    mistakes = ("other_default",)
+
+    def __init__(self, d_model, eps=1e-6):
+        super().__init__(d_model, eps)
+
+    def forward(self, x):
+        mean, var = moments(x, -1)
+        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+
+
+class AxisOne(Base):
+    mistakes = ("over_tokens",)
+
+    def forward(self, x):
+        mean, var = moments(x, 1)
+        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+
+
+class LastTwoAxes(Base):
+    mistakes = ("over_tokens_and_features",)
+
+    def forward(self, x):
+        mean, var = moments(x, (-2, -1))
+        return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+
+
 # --- two at once ---
 
 

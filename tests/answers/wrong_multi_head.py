@@ -336,6 +336,53 @@ class MaskOnQueries(Base):
         return attention(q, k, v, None if mask is None else mask.transpose(-2, -1))[0]
 
 
+class Residual(Base):
+    mistakes = ("residual",)
+
+    def forward(self, x, mask=None):
+        return x + super().forward(x, mask)
+
+
+class HeadsBehindTokens(Base):
+    mistakes = ("no_transpose",)
+
+    def split(self, t):
+        return t.view(*t.shape[:2], self.n_heads, self.d_head)
+
+    def merge(self, heads):
+        return heads.reshape(*heads.shape[:2], -1)
+
+
+class FirstTransposeForgotten(Base):
+    mistakes = ("no_transpose",)
+
+    def split(self, t):
+        return t.view(*t.shape[:2], self.n_heads, self.d_head)
+
+    def merge(self, heads):
+        return heads.transpose(1, 2).contiguous().view(heads.size(0), heads.size(1), -1)
+
+
+class ViewAfterTranspose(Base):
+    mistakes = ("view_transposed",)
+
+    def merge(self, heads):
+        return heads.transpose(1, 2).view(heads.size(0), heads.size(2), -1)
+
+
+class HeadsInNestedLists(nn.Module):
+    mistakes = ("unregistered",)
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.heads = [[nn.Linear(d_model, d_model // n_heads) for _ in range(3)] for _ in range(n_heads)]
+        self.w_o = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        mask = None if mask is None else mask[:, 0]
+        return self.w_o(torch.cat([attention(q(x), k(x), v(x), mask)[0] for q, k, v in self.heads], -1))
+
+
 class WritesIntoInput(Base):
     mistakes = ("overwritten",)
 
@@ -399,11 +446,6 @@ class RootOfModelWidthMaskAfter(Scaled):
 class Identity(Base):
     def forward(self, x, mask=None):
         return x
-
-
-class Residual(Base):
-    def forward(self, x, mask=None):
-        return x + super().forward(x, mask)
 
 
 class AverageOfValues(Base):

@@ -121,6 +121,19 @@ def odd_column_empty(n_tokens, d_model):
     return pe
 
 
+@wrong("base")
+def hundred_thousand(n_tokens, d_model):
+    return fill(steps(n_tokens), 100_000 ** (-torch.arange(0, d_model, 2) / d_model), d_model)
+
+
+@wrong("own_cosine")
+def two_j(n_tokens, d_model):
+    pe = torch.zeros(n_tokens, d_model)
+    angle = steps(n_tokens) / 10000 ** (2 * torch.arange(d_model) / d_model)
+    pe[:, 0::2], pe[:, 1::2] = torch.sin(angle[:, 0::2]), torch.cos(angle[:, 1::2])
+    return pe
+
+
 # --- two at once ---
 
 
@@ -273,6 +286,31 @@ class ScaledByRoot(Base):
 
     def forward(self, x):
         return x * math.sqrt(x.size(-1)) + self.pe[: x.size(1)]
+
+
+class RowsOfBatch(Base):
+    mistakes = ("by_batch",)
+
+    def forward(self, x):
+        return x + self.pe[: x.size(0)]
+
+
+class BareRows(Base):
+    mistakes = ("not_added",)
+
+    def forward(self, x):
+        return self.pe[: x.size(1)]
+
+
+class OddFails(nn.Module):
+    mistakes = ("odd",)
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.register_buffer("pe", odd_crashes(max_tokens, d_model))
+
+    def forward(self, x):
+        return x + self.pe[: x.size(1)]
 
 
 class FromOne(nn.Module):
