@@ -45,7 +45,9 @@ def main(names: list[str]) -> None:
     """Measure the named notebooks, or all of lectures/ and solutions/, and print a table."""
     with tempfile.TemporaryDirectory() as scratch:
         course = copy_course(Path(scratch) / "headroom")
-        os.environ.update(private_environment(Path(scratch) / "state", course / "jupyter"))
+        state = Path(scratch) / "state"
+        state.mkdir()
+        os.environ.update(private_environment(state, course / "jupyter"))
         found = [course / name for name in names] or [p for p in notebooks.find(course) if "labs" not in p.parts]
         lines = ["| notebook | first cell (s) | all cells (s) |", "|---|---|---|"]
         print("\n".join(lines))
