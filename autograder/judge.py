@@ -172,7 +172,7 @@ class _Trial:
         """A verdict where no case came to a tensor, or where somebody else's code did the work."""
         name = self.exercise.name
         called = frozenset().union(*(outcome.called for outcome in self.outcomes))
-        forbidden = sorted(called & self.exercise.forbidden, key=lambda function: function.startswith("_"))
+        forbidden = sorted(called & self.exercise.forbidden, key=lambda f: (f.startswith(("_", "native_")), f))
         if forbidden:
             return not_judged(name, f"your code calls `{forbidden[0]}`. {self.exercise.forbidden_reason}")
         if any(outcome.output is not None for outcome in self.outcomes):
