@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -190,7 +191,9 @@ def test_constraints_are_names_and_versions_within_the_ranges() -> None:
 @pytest.mark.skipif(Path(sys.prefix) != REPOSITORY / ".venv", reason="these tests do not run in the course's own .venv")
 def test_the_environment_holds_the_versions_of_constraints() -> None:
     pinned = [Requirement(line) for line in (REPOSITORY / "constraints.txt").read_text().splitlines() if line[0] != "#"]
-    installed = {canonicalize_name(one.name): one.version for one in importlib.metadata.distributions()}
+    # This folder alone: once setuptools is imported, sys.path also leads to older copies of packages inside of it.
+    found = importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
+    installed = {canonicalize_name(one.name): one.version for one in found}
     wrong = {
         one.name: installed[canonicalize_name(one.name)]
         for one in pinned
