@@ -112,27 +112,29 @@ class Verdict:
                     f" {said(mistake.does)}<br>",
                     tag("em", "Where to look: "),
                     said(mistake.look),
-                    style="margin:.5em 0;padding:.4em .8em;border-left:3px solid #b3401f",
+                    style="margin:.5em 0;padding:.4em .8em;border-left:3px solid #b3401f;font-size:1em",
                 )
             )
         if self.error:
             parts.append(tag("p", "Your code stopped at:", style="margin:.5em 0 0"))
             parts.append(tag("pre", said("\n".join(self.error)), style="margin:.2em 0 .5em 1em"))
         if self.results:
+
+            def row(name: str, mark: str, share: str, what: str) -> str:
+                pad = "padding:.15em .6em;text-align:"
+                cells = ((mark, "left"), (share, "right"), (what, "left"))
+                return tag("tr", *(tag(name, inside, style=pad + side) for inside, side in cells))
+
             rows = [
-                tag(
-                    "tr",
-                    tag("td", HOLDS if r.holds else FAILS),
-                    tag("td", f"{r.share:.0%}", style="text-align:right"),
-                    tag(
-                        "td",
-                        said(r.title) + (f" – {tag('em', said(r.note))}" if r.note else ""),
-                        style="text-align:left",
-                    ),
+                row(
+                    "td",
+                    HOLDS if result.holds else FAILS,
+                    f"{result.share:.0%}",
+                    said(result.title) + (f" – {tag('em', said(result.note))}" if result.note else ""),
                 )
-                for r in self.results
+                for result in self.results
             ]
-            head = tag("tr", tag("th", ""), tag("th", "share"), tag("th", "what is checked", style="text-align:left"))
+            head = row("th", "", "share", "what is checked")
             parts.append(tag("table", tag("thead", head), tag("tbody", *rows), style="margin:.5em 0"))
         if self.difference:
             d = self.difference
