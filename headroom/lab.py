@@ -1,6 +1,7 @@
 """Starts the course's JupyterLab: configured, and with nothing written into the user's home folder."""
 
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -81,3 +82,8 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
         # In a container everybody is root, and the server listens to this computer alone.
         arguments.append("--allow-root")
     LabApp.launch_instance([*arguments, *more])
+    # The server has stopped, and its kernels with it. A request that was under way may have left a thread that waits
+    # for its next task; Python would wait for that thread for ever, so the process ends here.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
