@@ -16,6 +16,8 @@ EXCHANGE = COURSE / ".headroom" / "exchange"
 EXCHANGE.mkdir(parents=True, exist_ok=True)
 c.Exchange.root = str(EXCHANGE)
 c.Exchange.cache = str(COURSE / ".headroom" / "exchange-cache")
+# Students hand in what they filled in, in labs/; a lab that is missing is fetched to there, where its links lead on.
+c.Exchange.assignment_dir = str(COURSE / "labs")
 
 # --- Preprocessors: how labs are made, graded and returned ---------------------------------------------------------
 

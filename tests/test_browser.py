@@ -1,9 +1,10 @@
 """The course in a real JupyterLab in a real browser, as a student sees it."""
 
 import re
+import shutil
 
 import pytest
-from browser import Lab, Server, lab_server
+from browser import Lab, Server, copy_course, lab_server
 
 from autograder.exercises import find
 
@@ -32,6 +33,28 @@ def test_nbgraders_pages_open(lab: Lab, command: str, selector: str | None, word
     place.get_by_text(words).first.wait_for(timeout=30_000)
     lab.page.wait_for_load_state("networkidle")
     lab.screenshot(command.replace(":", "-"))
+
+
+def test_a_lab_is_fetched_to_where_its_links_lead_on(browser, tmp_path) -> None:
+    """Released and fetched through the Assignment List, a lab lies in labs/, and its link opens the lecture."""
+    name, course = "lab02_multi_head", copy_course(tmp_path / "headroom")
+    released = course / ".headroom" / "exchange" / "headroom" / "outbound" / name
+    (course / ".headroom" / "exchange" / "headroom" / "inbound").mkdir(parents=True)
+    released.parent.mkdir()
+    shutil.move(course / "labs" / name, released)
+    with lab_server(course, tmp_path / "home") as server:
+        lab = Lab(browser, server)
+        lab.open_start()
+        lab.run_command("nbgrader:open-assignment-list")
+        lab.page.locator("#released_assignments_list button", has_text="Fetch").click()
+        fetched = lab.page.locator("#fetched_assignments_list")
+        fetched.get_by_text("Submit").first.wait_for(timeout=30_000)
+        lab.screenshot("fetched")
+        assert (course / "labs" / name / "multi_head.ipynb").is_file()
+        lab.open_notebook(f"labs/{name}/multi_head.ipynb")
+        lab.page.locator(".jp-RenderedMarkdown a", has_text="Lecture 3").first.click()
+        lab.page.get_by_role("tab", name="03_multi_head_self_attention.ipynb").wait_for(timeout=30_000)
+        lab.close()
 
 
 def test_widgets_never_call_back_from_another_thread(lab: Lab) -> None:
