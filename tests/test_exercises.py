@@ -1,15 +1,19 @@
 """The judge is right: every right answer passes in any style, every wrong one fails, and known mistakes are named."""
 
 import inspect
+import io
 import itertools
 import os
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
+from traitlets.config import Config
 
-from autograder import check, probe
+from autograder import CheckInterrupted, check, probe
 from autograder.exercise import Exercise
 from autograder.exercises import EXERCISES, find
 from autograder.judge import judge
@@ -163,7 +167,7 @@ def test_pairs_of_mistakes_that_can_be_told_apart_are_both_named():
 
         return Both
 
-    known = [mistake for mistake in exercise.mistakes if mistake.switchable and mistake.key not in NEED_OWN_SHAPES]
+    known = [mistake for mistake in exercise.mistakes if mistake.switchable and mistake.key not in NO_PAIRS]
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
     pairs = pairs[:: int(os.environ.get("HEADROOM_EVERY_NTH_PAIR", 7))]  # all of them take minutes
     named = 0
@@ -175,7 +179,8 @@ def test_pairs_of_mistakes_that_can_be_told_apart_are_both_named():
 
 
 PARTS = ("weight", "bias")
-NEED_OWN_SHAPES = {"sliced", "averaged", "summed"}  # their parameters have other shapes than the reference's
+# Their parameters have other shapes than the reference's, or nothing fits and every pair stops at the same line.
+NO_PAIRS = {"sliced", "averaged", "summed", "weights_out"}
 
 
 # --- What a verdict says -----------------------------------------------------------------------------------------
@@ -253,6 +258,26 @@ def test_check_raises_while_nbgrader_validates(monkeypatch):
     Wrong = type("LayerNorm", (wrong_layer_norm.Identity,), {})
     with pytest.raises(AssertionError, match="cases agree"):
         check(Wrong)
+
+
+def test_a_failure_under_nbgrader_is_shown_without_frames(monkeypatch):
+    """nbgrader's Validate button shows the traceback: it holds the verdict and nothing of the grader's own code."""
+    shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
+    shell.user_ns |= {"check": check, "nn": nn}
+    monkeypatch.setenv("NBGRADER_VALIDATING", "1")
+    with redirect_stdout(io.StringIO()) as shown:
+        shell.run_cell("class LayerNorm(nn.Module):\n    pass\ncheck(LayerNorm)", store_history=False)
+    assert shown.getvalue().startswith("✗ LayerNorm")
+    assert "File" not in shown.getvalue() and "CheckFailed" not in shown.getvalue()
+
+
+def test_an_interrupted_check_says_where_the_code_was():
+    class LayerNorm(reference.LayerNorm):
+        def forward(self, x):
+            raise KeyboardInterrupt  # as the stop button does in an endless loop
+
+    with pytest.raises(CheckInterrupted, match=r"while LayerNorm was being checked, at line [0-9]+, in forward: raise"):
+        check(LayerNorm)
 
 
 def test_visible_numbers_are_the_same_at_every_check():
