@@ -407,15 +407,19 @@ class _Trial:
             try:
                 answer = self.exercise.variation(case.build, self.leaves[i], weights[i], slips)
             except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
-                # Where other cases came out the same, raising too is agreement; alone, it takes the same words.
-                said = str(raised).split("\n")[0]
-                if error is None or not (reproduced or error["message"].split("\n")[0] == said):
+                # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
+                if error is None or not (reproduced or _sizes(error["message"]) == _sizes(str(raised)) != []):
                     return False
                 continue
             if not self._agrees(i, answer) or (all(self.right) and self._gradient_gaps(i, answer)):
                 return False
             reproduced = True
         return True
+
+
+def _sizes(message: str) -> list[str]:
+    """The numbers in an error message: of two errors about shapes that do not fit, what they have in common."""
+    return re.findall(r"\d+", message.split("\n")[0])
 
 
 def _not_attempted(name: str, error: dict) -> Verdict | None:

@@ -208,6 +208,8 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     if "scaled_after" in slips:
         attention = attention / math.sqrt(d_head)
     heads = attention.mT @ v if "weights_transposed" in slips else attention @ v
+    if "weights_out" in slips:
+        heads = attention
     if "no_transpose" in slips:
         merged = heads.flatten(-2)
     elif "no_first_transpose" in slips:
@@ -449,6 +451,13 @@ MISTAKES = (
         "the weights are transposed before they meet the values",
         "Each token is given to others in the shares in which it should take from them.",
         "Sum a row of what you multiply the values by.",
+        "apply",
+    ),
+    Mistake(
+        "weights_out",
+        "the weights are returned in place of the means",
+        "What is merged are the weights themselves, one number for each key: the values are never averaged.",
+        "The given attention returns two things. Which of them do the heads pass on?",
         "apply",
     ),
     Mistake(

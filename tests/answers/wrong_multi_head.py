@@ -192,6 +192,13 @@ class QueriesAsValues(Base):
         return attention(q, k, q, mask)[0]
 
 
+class WeightsAsOutput(Base):
+    mistakes = ("weights_out",)
+
+    def attend(self, q, k, v, mask):
+        return attention(q, k, v, mask)[1]
+
+
 class BatchAsTokens(Base):
     mistakes = ("across_batch",)
 
