@@ -68,4 +68,4 @@ def _place(stop: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(stop.__traceback__) if not frame.filename.startswith(ours)]
     if not frames:
         return "a line of the check's own"
-    return f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line or ''}".rstrip(": ")
+    return f"line {frames[-1].lineno}, in {frames[-1].name}: {frames[-1].line or ''}".removesuffix(": ")

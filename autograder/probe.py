@@ -272,6 +272,6 @@ def _describe_error(error: BaseException) -> dict:
     for frame in traceback.extract_tb(error.__traceback__):
         path = frame.filename
         if path != _describe_error.__code__.co_filename and not path.startswith((*libraries, "<frozen")):
-            lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line or ''}".rstrip(": "))
+            lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line or ''}".removesuffix(": "))
     message = str(error) if not isinstance(error, RecursionError) else "the code calls itself without end"
     return {"type": type(error).__name__, "message": message[:MAX_TEXT], "lines": lines[-6:]}
