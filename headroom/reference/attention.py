@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+SHORT = 32  # keys; where torch's kernel begins to pay on a CPU: see benchmarks/attention.py
+
 
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0
@@ -32,12 +34,28 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al. 2017, equation 1.
     """
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # (..., n_queries, n_keys)
+    # Dividing q rather than q kᵀ is the same and cheaper: d_k numbers per query in place of n_keys.
+    scores = (q / math.sqrt(q.size(-1))) @ k.transpose(-2, -1)  # (..., n_queries, n_keys)
     if mask is not None:
-        check_mask(mask, scores)
+        check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
     weights = scores.softmax(dim=-1)  # each query's weights sum to 1
     return F.dropout(weights, dropout) @ v, weights
+
+
+def attention_output(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+    """The output of `scaled_dot_product_attention` alone, computed the faster way: the weights are not for show here.
+
+    Arguments and errors as there. Torch's kernel goes through the keys block by block and keeps no weights at all (Dao
+    et al. 2022, "FlashAttention"); on a CPU, a short sequence is done sooner without it.
+    """
+    if q.device.type == "cpu" and k.size(-2) < SHORT:
+        return scaled_dot_product_attention(q, k, v, mask, dropout)[0]
+    if mask is None:
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+    check_mask(mask, (*q.shape[:-1], k.size(-2)))
+    output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    return output.masked_fill(~mask.any(dim=-1, keepdim=True), float("nan"))  # torch says 0 where there is no key
 
 
 def causal_mask(n_tokens: int, device: torch.device | str | None = None) -> Tensor:
@@ -65,12 +83,12 @@ def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
     return real[:, None, None, :]
 
 
-def check_mask(mask: Tensor, scores: Tensor) -> None:
-    """Raise a plain sentence unless `mask` is bool and broadcasts to `scores`."""
+def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise a plain sentence unless `mask` is bool and broadcasts to the scores' `shape`."""
     if mask.dtype != torch.bool:
         raise TypeError(f"mask has dtype {mask.dtype}; it must be torch.bool, with True = may attend")
-    fits = mask.dim() <= scores.dim() and all(
-        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores.shape), strict=False)
+    fits = mask.dim() <= len(shape) and all(
+        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
     )
     if not fits:
-        raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to the scores' {tuple(scores.shape)}")
+        raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to the scores' {tuple(shape)}")

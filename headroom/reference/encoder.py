@@ -1,4 +1,4 @@
-"""The Transformer encoder, pre-norm: blocks of self-attention and feed-forward around a residual stream.
+"""The Transformer encoder: blocks of self-attention and feed-forward around a residual stream.
 
 Vaswani et al. 2017, section 3.1; pre-norm after Xiong et al. 2020, "On Layer Normalization in the Transformer
 Architecture".
@@ -46,44 +46,67 @@ class DropPath(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x)).
+    """Pre-norm: x + attention(norm(x)), then x + feed_forward(norm(x)). Post-norm: norm(x + attention(x)), and so on.
 
     Args:
         d_model, n_heads: width of the tokens and number of heads; `n_heads` divides `d_model`.
         d_ff: width inside the feed-forward network, usually 2 to 4 times `d_model`.
         dropout: on attention weights and on the feed-forward's output.
         drop_path: probability of skipping a branch for a sample.
+        pre_norm: whether a branch normalises what it reads, or the sum is normalised after it (as in the 2017 paper).
+        norm: which normalisation: `LayerNorm`, `RMSNorm`, `BatchNorm`.
+        rotary: whether attention turns queries and keys by their position.
     """
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.0, drop_path: float = 0.0):
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        pre_norm: bool = True,
+        norm: type[nn.Module] = LayerNorm,
+        rotary: bool = False,
+    ):
         super().__init__()
-        self.norm_1 = LayerNorm(d_model)
-        self.attention = MultiHeadSelfAttention(d_model, n_heads, dropout)
-        self.norm_2 = LayerNorm(d_model)
+        self.norm_1 = norm(d_model)
+        self.attention = MultiHeadSelfAttention(d_model, n_heads, dropout, rotary)
+        self.norm_2 = norm(d_model)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.drop_path = DropPath(drop_path)
+        self.pre_norm = pre_norm
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`x`: `(batch, tokens, d_model)`. Returns the same shape, and the weights `(batch, heads, tokens, tokens)`."""
-        attended, weights = self.attention(self.norm_1(x), mask, return_weights=True)
-        x = x + self.drop_path(attended)
-        x = x + self.drop_path(self.feed_forward(self.norm_2(x)))
+        attended, weights = self.attention(self.norm_1(x) if self.pre_norm else x, mask, return_weights=True)
+        if self.pre_norm:
+            x = x + self.drop_path(attended)
+            x = x + self.drop_path(self.feed_forward(self.norm_2(x)))
+        else:
+            x = self.norm_1(x + self.drop_path(attended))
+            x = self.norm_2(x + self.drop_path(self.feed_forward(x)))
         return x, weights
 
 
 class Encoder(nn.Module):
-    """`n_layers` blocks and a last LayerNorm: without it, a pre-norm residual stream keeps growing with depth.
+    """`n_layers` blocks; pre-norm, a last norm after them: without it, the residual stream keeps growing with depth.
 
-    Args: as of `EncoderBlock`; `drop_path` is the last block's rate, earlier blocks get proportionally less.
+    Args:
+        n_layers: number of blocks.
+        d_model, n_heads, d_ff: as of `EncoderBlock`.
+        drop_path: the last block's rate; earlier blocks get proportionally less.
+        **options: `dropout`, `pre_norm`, `norm` and `rotary`, passed on to every `EncoderBlock`.
     """
 
-    def __init__(
-        self, n_layers: int, d_model: int, n_heads: int, d_ff: int, dropout: float = 0.0, drop_path: float = 0.0
-    ):
+    def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, drop_path: float = 0.0, **options):
         super().__init__()
-        rates = [drop_path * (layer + 1) / n_layers for layer in range(n_layers)]
-        self.blocks = nn.ModuleList(EncoderBlock(d_model, n_heads, d_ff, dropout, rate) for rate in rates)
-        self.norm = LayerNorm(d_model)
+        self.blocks = nn.ModuleList(
+            EncoderBlock(d_model, n_heads, d_ff, drop_path=drop_path * (layer + 1) / n_layers, **options)
+            for layer in range(n_layers)
+        )
+        norm = options.get("norm", LayerNorm)
+        self.norm = norm(d_model) if options.get("pre_norm", True) else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Encode `x`, `(batch, tokens, d_model)`, under an optional `mask` (True = may attend).

@@ -1,4 +1,4 @@
-"""Telling tokens where they are: sinusoidal and learned positional encodings."""
+"""Telling tokens where they are: sin-cos encodings, of a line and of a grid, and learned ones."""
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,28 @@ def sinusoidal_encoding(n_tokens: int, d_model: int) -> Tensor:
     return table
 
 
+def sinusoidal_encoding_2d(rows: int, columns: int, d_model: int) -> Tensor:
+    """The sin-cos table of a grid: half of the width says the row, the other half the column.
+
+    Args:
+        rows, columns: size of the grid of patches.
+        d_model: width of the table; divisible by 4, so that every sine in either half has its cosine.
+
+    Returns:
+        `(rows · columns, d_model)`, row by row, as `patchify` orders the patches.
+
+    Raises:
+        ValueError: `d_model` is not divisible by 4.
+
+    Source: as in He et al. 2022, "Masked Autoencoders Are Scalable Vision Learners", appendix A.1.
+    """
+    if d_model % 4:
+        raise ValueError(f"d_model={d_model} must be divisible by 4: a sine and a cosine for rows and for columns")
+    row = sinusoidal_encoding(rows, d_model // 2)[:, None].expand(-1, columns, -1)  # (rows, columns, d_model / 2)
+    column = sinusoidal_encoding(columns, d_model // 2)[None].expand(rows, -1, -1)
+    return torch.cat([row, column], dim=-1).flatten(0, 1)
+
+
 class PositionalEncoding(nn.Module):
     """Adds the sin-cos table to the tokens. Nothing in it is trained.
 
@@ -43,10 +65,13 @@ class PositionalEncoding(nn.Module):
         # A buffer: moves with the module to another device, but is no parameter.
         self.register_buffer("table", sinusoidal_encoding(max_tokens, d_model), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x + table. `x`: `(batch, tokens, d_model)`; so is the result. ValueError if longer than `max_tokens`."""
-        check_length(x, self.table)
-        return x + self.table[: x.size(1)]
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """x + table, from position `start` on. `x`: `(batch, tokens, d_model)`; so is the result.
+
+        ValueError if that goes past `max_tokens`.
+        """
+        check_length(x, self.table, start)
+        return x + self.table[start : start + x.size(1)]
 
 
 class LearnedPositionalEncoding(nn.Module):
@@ -69,7 +94,8 @@ class LearnedPositionalEncoding(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-def check_length(x: Tensor, table: Tensor) -> None:
-    """Raise a plain sentence if `x` has more tokens than `table` has rows."""
-    if x.size(1) > table.size(0):
-        raise ValueError(f"x has {x.size(1)} tokens, the table only max_tokens={table.size(0)} positions")
+def check_length(x: Tensor, table: Tensor, start: int = 0) -> None:
+    """Raise a plain sentence if the tokens of `x`, the first at position `start`, go past the rows of `table`."""
+    if start + x.size(1) > table.size(0):
+        first = f" from position {start} on" if start else ""
+        raise ValueError(f"x has {x.size(1)} tokens{first}, the table only max_tokens={table.size(0)} positions")

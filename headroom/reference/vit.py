@@ -81,7 +81,7 @@ class ViT(nn.Module):
         self.embed = PatchEmbedding(patch_size, channels, d_model)
         self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
         self.positions = LearnedPositionalEncoding(d_model, max_tokens=n_patches + 1)
-        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout, drop_path)
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, drop_path, dropout=dropout)
         self.head = nn.Linear(d_model, n_classes)
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -1,0 +1,53 @@
+"""Keys and values kept from one decoding step to the next. Shazeer 2019, "Fast Transformer Decoding", section 2.4."""
+
+import torch
+from torch import Tensor
+
+
+class KeyValueCache:
+    """The keys and values that one attention layer has computed so far.
+
+    A causal decoder never changes its mind about an earlier token: its key and its value stay what they were. Keeping
+    them, each step computes one token in place of all.
+
+    Attributes:
+        keys, values: `(batch, heads, tokens, d_head)`, or None while empty.
+    """
+
+    def __init__(self) -> None:
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def __len__(self) -> int:
+        """The number of tokens kept."""
+        return 0 if self.keys is None else self.keys.size(-2)
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep those of new tokens, `(batch, heads, new tokens, d_head)`. Returns all, the new ones last."""
+        if self.keys is not None:
+            keys = torch.cat([self.keys, keys], dim=-2)
+            values = torch.cat([self.values, values], dim=-2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order, `(new batch,)`: beam search drops beams and doubles others."""
+        if self.keys is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+class DecoderCache:
+    """The caches of a decoder: for each layer, one for self-attention and one for cross-attention."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [(KeyValueCache(), KeyValueCache()) for _ in range(n_layers)]
+
+    def __len__(self) -> int:
+        """The number of target tokens decoded so far."""
+        return len(self.layers[0][0])
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in every layer."""
+        for layer in self.layers:
+            for cache in layer:
+                cache.select(rows)

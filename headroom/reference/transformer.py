@@ -1,0 +1,124 @@
+"""The whole Transformer: an encoder reads the source, a decoder writes the target. Vaswani et al. 2017, section 3."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headroom.reference.attention import causal_mask
+from headroom.reference.cache import DecoderCache
+from headroom.reference.decoder import Decoder
+from headroom.reference.encoder import Encoder
+from headroom.reference.positional import PositionalEncoding
+
+
+class Transformer(nn.Module):
+    """Token ids in, logits of the next token out.
+
+    Args:
+        n_source, n_target: sizes of the source's and of the target's vocabulary.
+        d_model, n_layers, n_heads, d_ff: width; blocks in the encoder and as many in the decoder; heads;
+            feed-forward width.
+        max_tokens: the longest source or target.
+        dropout: on the embedded tokens, and in every block.
+        share_source_target: one embedding matrix for both vocabularies, which then are the same.
+        share_target_output: the output layer's matrix is the target's embedding matrix (Press & Wolf 2017).
+        scale: what brings a matrix that does both jobs to the size that each needs: `"emb"` multiplies embedded tokens
+            by √d_model (section 3.4 of the paper), `"prj"` the logits by 1/√d_model, `"none"` neither.
+        **options: `pre_norm`, `norm` and `rotary` for every block; rotary positions replace the sin-cos table.
+
+    Raises:
+        ValueError: a vocabulary is shared but differs in size, `scale` is none of the three, `n_heads` does not
+            divide `d_model`.
+    """
+
+    def __init__(
+        self,
+        n_source: int,
+        n_target: int,
+        d_model: int = 64,
+        n_layers: int = 2,
+        n_heads: int = 4,
+        d_ff: int = 128,
+        max_tokens: int = 100,
+        dropout: float = 0.0,
+        share_source_target: bool = False,
+        share_target_output: bool = False,
+        scale: Literal["emb", "prj", "none"] = "emb",
+        **options,
+    ):
+        super().__init__()
+        if share_source_target and n_source != n_target:
+            raise ValueError(f"n_source={n_source} and n_target={n_target} must be equal to share one embedding")
+        if scale not in ("emb", "prj", "none"):
+            raise ValueError(f'scale={scale!r} must be "emb", "prj" or "none"')
+        self.embed_source = nn.Embedding(n_source, d_model)
+        self.embed_target = self.embed_source if share_source_target else nn.Embedding(n_target, d_model)
+        self.positions = None if options.get("rotary") else PositionalEncoding(d_model, max_tokens)
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout=dropout, **options)
+        self.decoder = Decoder(n_layers, d_model, n_heads, d_ff, dropout=dropout, **options)
+        self.head = nn.Linear(d_model, n_target, bias=False)
+        self.embedding_scale = math.sqrt(d_model) if scale == "emb" else 1.0
+        self.logit_scale = 1 / math.sqrt(d_model) if scale == "prj" else 1.0
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                # An embedded token enters the blocks with features of variance 1, unless nothing is scaled.
+                nn.init.normal_(module.weight, std=1.0 if scale == "prj" else 1 / math.sqrt(d_model))
+        if share_target_output:
+            self.head.weight = self.embed_target.weight
+
+    def forward(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, return_attention: bool = False
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+        """Logits of the token that follows each target token, for all of them at once (teacher forcing).
+
+        Padding at the end of a target needs no mask: no earlier token may look there, and the loss leaves it out.
+
+        Args:
+            source: token ids `(batch, source_tokens)`.
+            target: token ids `(batch, tokens)`, from the start token on.
+            source_mask: bool, broadcastable to `(batch, heads, tokens, source_tokens)`: see `padding_mask`.
+            return_attention: also return every weight, by name: `"encoder"` `(batch, layers, heads, source_tokens,
+                source_tokens)`, `"decoder"` `(…, tokens, tokens)` and `"cross"` `(…, tokens, source_tokens)`.
+
+        Returns:
+            logits `(batch, tokens, n_target)`, or those and the weights.
+
+        Raises:
+            ValueError: a sequence is longer than `max_tokens`, or the mask's shape does not fit.
+            TypeError: the mask is not bool.
+        """
+        memory, encoder_weights = self.encode(source, source_mask)
+        logits, own_weights, cross_weights = self.decode(target, memory, source_mask)
+        if return_attention:
+            return logits, {"encoder": encoder_weights, "decoder": own_weights, "cross": cross_weights}
+        return logits
+
+    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Token ids `(batch, source_tokens)` → the memory `(batch, source_tokens, d_model)`, and the weights."""
+        return self.encoder(self._embed(source, self.embed_source), source_mask)
+
+    def decode(
+        self, target: Tensor, memory: Tensor, source_mask: Tensor | None = None, cache: DecoderCache | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits for target tokens, given the memory; with a cache, only tokens that are not in it yet are passed.
+
+        Returns:
+            logits `(batch, tokens, n_target)`, the weights of self-attention and those of cross-attention.
+        """
+        start = len(cache) if cache is not None else 0
+        mask = causal_mask(start + target.size(1), target.device)[start:]  # (tokens, all tokens)
+        x = self._embed(target, self.embed_target, start)  # (batch, tokens, d_model)
+        x, own_weights, cross_weights = self.decoder(x, memory, mask, source_mask, cache)
+        return self.head(x) * self.logit_scale, own_weights, cross_weights
+
+    def _embed(self, ids: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
+        """Token ids `(batch, tokens)`, the first at position `start`, → `(batch, tokens, d_model)`."""
+        x = embedding(ids) * self.embedding_scale
+        return self.dropout(x if self.positions is None else self.positions(x, start))
