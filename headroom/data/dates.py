@@ -152,7 +152,8 @@ def written_dates(
     Args:
         split: "train", "val" or "test".
         n: how many.
-        seed: of the random numbers. The same arguments give the same days, languages and styles on every machine.
+        seed: of the random numbers. The same arguments give the same dates on every machine (until a later CLDR spells
+            a name otherwise).
         typos: how many slips of the hand a date has on average: two letters swapped, one left out, one doubled, or the
             key beside it. They fall on words of three letters and more, at most one on each, so that a date in
             digits alone has none. Digits stay as they are, and a month's name stays readable: no slip is made that
@@ -169,9 +170,7 @@ def written_dates(
     if not typos >= 0:
         raise ValueError(f"typos={typos}: it must be at least 0 slips a date")
     if isinstance(languages, str):
-        raise TypeError(
-            f"languages is the string {languages!r}; it must be a tuple of languages, such as ({languages!r},)"
-        )
+        raise TypeError(f"languages is the string {languages!r}; it must be a tuple, such as ({languages!r},)")
     languages = LANGUAGES if languages is None else tuple(languages)
     if not languages:
         raise ValueError(f"languages is empty; it must hold some of {', '.join(LANGUAGES)}")
@@ -244,7 +243,7 @@ def _forms(language: str) -> dict[str, Writer]:
     patterns["weekday"] = locale.datetime_skeletons["yMMMEd"].pattern
     patterns["numeric"] = locale.datetime_skeletons["yMd"].pattern
     patterns |= OWN_STYLES[language]
-    fields = _fields(locale)
+    fields = _fields(language)
     forms = {name: _compile(pattern, fields, str) for name, pattern in patterns.items()}
     names_are_small = locale.months["format"]["wide"][1].islower()
     variant, change = ("capital", _capital) if names_are_small else ("small", str.lower)
@@ -263,8 +262,10 @@ def _locale(language: str) -> "Locale":
     return Locale.parse(LOCALES[language])
 
 
-def _fields(locale: "Locale") -> dict[str, Field]:
-    """The fields of patterns, and what they may become."""
+@cache
+def _fields(language: str) -> dict[str, Field]:
+    """The fields of a language's patterns, and what they may become."""
+    locale = _locale(language)
     months, weekdays = locale.months["format"], locale.days["format"]
     days = range(1, 32)
     fields = {
@@ -276,7 +277,7 @@ def _fields(locale: "Locale") -> dict[str, Field]:
         "R": ("month", list(ROMAN)),
         "d": ("day", [f"{day}" for day in days]),
         "dd": ("day", [f"{day:02}" for day in days]),
-        "o": ("day", ENDINGS.get(locale.language, [])),
+        "o": ("day", ENDINGS.get(language, [])),
         "E": ("weekday", [weekdays["abbreviated"][i] for i in range(7)]),
         "EEEE": ("weekday", [weekdays["wide"][i] for i in range(7)]),
     }
@@ -318,7 +319,7 @@ def _slips() -> Slips:
     """The slips that leave a month readable, in all languages at once: the reader is not told the language."""
     months = {}
     for language in LANGUAGES:
-        fields = _fields(_locale(language))
+        fields = _fields(language)
         for month, names in enumerate(zip(fields["MMM"][1], fields["MMMM"][1], ROMAN, strict=True), start=1):
             for name in names:
                 for word in re.findall(r"[^\W\d_]+", f"{name} {_upper(name)}"):

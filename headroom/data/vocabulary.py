@@ -87,7 +87,7 @@ class Vocabulary:
             raise ValueError(f"rows has shape {tuple(rows.shape)}; it must be (n, length), one row for each text")
         if rows.numel() and not 0 <= rows.min() <= rows.max() < len(self):
             raise ValueError(
-                f"rows holds {rows.min()} … {rows.max()}; the vocabulary has the numbers 0 … {len(self) - 1}"
+                f"rows holds {rows.min()} … {rows.max()}; the vocabulary's numbers are 0 … {len(self) - 1}"
             )
         texts = []
         for row in rows.tolist():
