@@ -1,4 +1,4 @@
-"""The course's data: digits that come with it and the full set when asked for, and dates as people write them."""
+"""The course's data: digits that come with it, more when asked for, and dates as people write them."""
 
 from headroom.data.dates import (
     LANGUAGES,
@@ -11,7 +11,8 @@ from headroom.data.dates import (
     write_date,
     written_dates,
 )
-from headroom.data.digits import Digits, FullDigits, embedded_digits, mnist
+from headroom.data.digits import Digits, FullDigits, embedded_digits, mnist, some_digits
+from headroom.data.pictures import FullPictures, Pictures, cifar10, image_folder
 from headroom.data.vocabulary import BOS, EOS, PAD, Vocabulary
 
 __all__ = [
@@ -24,10 +25,15 @@ __all__ = [
     "Dates",
     "Digits",
     "FullDigits",
+    "FullPictures",
+    "Pictures",
     "Vocabulary",
+    "cifar10",
     "days_of",
     "embedded_digits",
+    "image_folder",
     "mnist",
+    "some_digits",
     "split_of",
     "styles",
     "write_date",

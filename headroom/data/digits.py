@@ -4,22 +4,22 @@ MNIST: LeCun, Cortes & Burges, http://yann.lecun.com/exdb/mnist/; provenance and
 """
 
 import hashlib
-import socket
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.error import URLError
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from headroom.data.downloads import DOWNLOADS, read_or_download
+
 FOLDER = Path(__file__).parent
 EMBEDDED = FOLDER / "mnist_10000.npz"
 # Of the images' bytes followed by the labels' bytes, in MNIST's order: the first 10,000 training digits.
 EMBEDDED_SHA256 = "2e49afdffc567fd5f9f306a04e2bafced2432146ae04f4b9a58b25505ba05b2e"
-DOWNLOADS = FOLDER / "downloads"
 RAW_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-PATIENCE = 20.0  # seconds without an answer after which a download counts as refused
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def embedded_digits() -> Digits:
     """
     with np.load(EMBEDDED) as stored:
         images, labels = torch.from_numpy(stored["images"]), torch.from_numpy(stored["labels"])
-    return Digits(*_split(_unit_images(images), labels.long()))
+    return Digits(*hold_out(unit_images(images.unsqueeze(1)), labels.long()))
 
 
 def mnist(root: str | Path | None = None, download: bool = True) -> FullDigits:
@@ -69,26 +69,57 @@ def mnist(root: str | Path | None = None, download: bool = True) -> FullDigits:
     from torchvision.datasets import MNIST  # takes over a second to import, and only this function needs it
 
     root = DOWNLOADS if root is None else Path(root).expanduser()
-    raw = root / "MNIST" / "raw"
-    go_on = f"Go on with embedded_digits(), which needs no network, or put {', '.join(RAW_FILES)} (unpacked) into {raw}"
-    if not download and _missing(raw):
-        raise FileNotFoundError(f"MNIST is not in {raw}, and download=False. {go_on}")
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(PATIENCE)  # torchvision itself would wait for ever
-    try:
+
+    def read() -> tuple[MNIST, MNIST]:
         train, test = MNIST(root, train=True, download=download), MNIST(root, train=False, download=False)
         if len(train.data) != len(train.targets) or len(test.data) != len(test.targets):
             raise ValueError("as many labels as images expected")
-    except (AssertionError, KeyError, RuntimeError, TypeError, ValueError, URLError, OSError) as error:
-        if not _missing(raw):
-            raise ValueError(f"MNIST's files in {raw} are damaged: delete that folder and fetch them again") from error
-        if isinstance(error, RuntimeError | URLError | ConnectionError | TimeoutError):
-            raise ConnectionError(f"MNIST cannot be downloaded: is this machine offline? {go_on}") from error
-        raise  # a full disk or a folder without write permission says so itself
-    finally:
-        socket.setdefaulttimeout(before)
-    split = _split(_unit_images(train.data), train.targets)
-    return FullDigits(*split, _unit_images(test.data), test.targets)
+        return train, test
+
+    instead = "Go on with embedded_digits(), which needs no network"
+    train, test = read_or_download("MNIST", root / "MNIST" / "raw", RAW_FILES, read, download, instead)
+    split = hold_out(unit_images(train.data.unsqueeze(1)), train.targets)
+    return FullDigits(*split, unit_images(test.data.unsqueeze(1)), test.targets)
+
+
+def some_digits(digits: Digits, classes: Sequence[int], per_class: int | None = None, seed: int = 0) -> Digits:
+    """The digits of some classes, and few of each if you like: to pre-train on some and fine-tune on others.
+
+    Labels stay as they are: a 7 is a 7, so a model that has learned 0 … 4 takes the others without another head.
+
+    Args:
+        digits: all digits, such as `embedded_digits()`. What it has beyond training and validation is left out.
+        classes: the labels to keep.
+        per_class: how many training images of each class to keep, drawn at random and in their order; by default all.
+            Validation images stay as many as they are.
+        seed: of that draw. A larger `per_class` with the same seed only adds images, so that a curve over it is smooth.
+
+    Raises:
+        ValueError: a class is not among the digits, or named twice, or has fewer than `per_class` training images;
+            `classes` is empty, or `per_class` < 1.
+    """
+    classes = [int(label) for label in classes]
+    there = digits.train_labels.bincount().tolist()
+    if not classes:
+        raise ValueError("classes is empty; it must name at least one class")
+    if len(set(classes)) < len(classes):
+        raise ValueError(f"classes={classes} names a class twice")
+    if unknown := [label for label in classes if not 0 <= label < len(there) or not there[label]]:
+        known = ", ".join(str(label) for label, count in enumerate(there) if count)
+        raise ValueError(f"classes={classes}: there is no class {unknown[0]} in these digits, which have {known}")
+    if per_class is not None and per_class < 1:
+        raise ValueError(f"per_class={per_class}: it must be at least 1 image, or None for all")
+    if short := [label for label in classes if per_class is not None and there[label] < per_class]:
+        raise ValueError(f"per_class={per_class}: class {short[0]} has only {there[short[0]]} training images")
+
+    keep = torch.zeros(len(digits.train_labels), dtype=torch.bool)
+    for label in classes:
+        of_class = (digits.train_labels == label).nonzero().squeeze(1)
+        order = list(range(len(of_class)))
+        random.Random(f"{seed}, {label}").shuffle(order)  # of its own: the other classes asked for change nothing
+        keep[of_class[order[:per_class]]] = True
+    val = torch.isin(digits.val_labels, torch.tensor(classes))
+    return Digits(digits.train_images[keep], digits.train_labels[keep], digits.val_images[val], digits.val_labels[val])
 
 
 def content_sha256(images: np.ndarray, labels: np.ndarray) -> str:
@@ -96,22 +127,17 @@ def content_sha256(images: np.ndarray, labels: np.ndarray) -> str:
     return hashlib.sha256(images.astype(np.uint8).tobytes() + labels.astype(np.uint8).tobytes()).hexdigest()
 
 
-def _split(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Hold out every tenth digit of those sorted by class: each class gives a tenth of its own, to within one digit.
+def hold_out(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Hold out every tenth image of those sorted by class: each class gives a tenth of its own, to within one image.
 
     A rule and no random numbers, so that the split is the same on every machine and under every version of torch.
     """
-    by_class = labels.argsort(stable=True)  # the digits of a class stay in their order
+    by_class = labels.argsort(stable=True)  # the images of a class stay in their order
     held_out = torch.zeros(len(labels), dtype=torch.bool)
     held_out[by_class[9::10]] = True
     return images[~held_out], labels[~held_out], images[held_out], labels[held_out]
 
 
-def _unit_images(pixels: Tensor) -> Tensor:
-    """Bytes `(n, 28, 28)` as floats in [0, 1], `(n, 1, 28, 28)`."""
-    return pixels.unsqueeze(1).to(torch.float32) / 255
-
-
-def _missing(raw: Path) -> list[str]:
-    """Which of MNIST's files are not in the folder."""
-    return [name for name in RAW_FILES if not (raw / name).is_file()]
+def unit_images(pixels: Tensor) -> Tensor:
+    """Bytes, of any shape, as floats in [0, 1]."""
+    return pixels.to(torch.float32) / 255
