@@ -35,6 +35,7 @@ grade: setup
 	@$(HERE)/python -m autograder grade $(LAB)
 
 bench: setup
+	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"
 	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
 
 format: setup

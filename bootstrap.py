@@ -266,7 +266,8 @@ def install(root, state, renew):
         drop_half_installed(folder)
     print("Installing the course's packages (a first setup downloads up to 3 GB on Linux) ...", flush=True)
     pinned = [] if renew or not os.path.exists(os.path.join(root, "constraints.txt")) else ["-c", "constraints.txt"]
-    pip_install(root, pinned + ["-e", ".[test]"], scratch)
+    # The constraints cover what `make bench` adds, so an environment made to write them holds that too.
+    pip_install(root, pinned + ["-e", ".[test,bench]" if renew else ".[test]"], scratch)
     if renew:
         write_constraints(root)
     shutil.rmtree(scratch, ignore_errors=True)
