@@ -21,7 +21,8 @@ import torch
 from headroom import training
 from headroom.data import embedded_digits
 from headroom.reference import ViT
-from headroom.training import VIT_DIGITS, seed_everything, train
+from headroom.recipes import VIT_DIGITS
+from headroom.training import seed_everything, train
 
 RESULTS = Path(__file__).parent / "results" / "vit_digits.md"
 SEEDS = (1, 2, 3)

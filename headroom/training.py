@@ -1,19 +1,18 @@
-"""One training loop for every classifier of the course.
+"""One training loop for every model of the course.
 
     seed_everything(1)
     model = ViT()
     history = train(model, embedded_digits(), VIT_DIGITS)
 
-`python -m headroom.training` trains the Vision Transformer that comes with the course again, and replaces its file.
+`train` teaches a classifier images, `train_transformer` an encoder-decoder dates. Both are a few lines around `fit`.
 """
 
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -21,47 +20,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from headroom.data import Digits, embedded_digits
-from headroom.reference import ViT
-
-CHECKPOINT = Path(__file__).parent / "vit_digits.pt"
-CHECKPOINT_SEED = 1
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train.
-
-    Attributes:
-        epochs: passes over the training images. Epochs, not seconds, so that a run can be repeated.
-        batch_size: images in a step.
-        lr: the highest learning rate.
-        weight_decay: AdamW's, on the weights of linear maps and convolutions; nothing else decays.
-        betas: AdamW's memory of the gradient and of its square.
-        warmup: the share of the steps in which the learning rate rises to `lr`; then half a cosine takes it to 0.
-        clip: the longest gradient taken as it is; longer ones are scaled down to this norm.
-        shift: each training image moves by up to this many pixels, along both axes,
-        rotation: turns by up to this many degrees,
-        scale: grows or shrinks by up to this share,
-        shear: leans by up to this many degrees; all drawn anew for every image and epoch.
-    """
-
-    epochs: int
-    batch_size: int
-    lr: float
-    weight_decay: float
-    betas: tuple[float, float] = (0.9, 0.99)
-    warmup: float = 0.1
-    clip: float = 1.0
-    shift: float = 0.0
-    rotation: float = 0.0
-    scale: float = 0.0
-    shear: float = 0.0
-
-
-VIT_DIGITS = Recipe(
-    epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0
+from headroom.data import BOS, EOS, PAD, TARGET, Dates, Digits
+from headroom.recipes import Recipe
+from headroom.reference import (
+    Transformer,
+    cosine_schedule,
+    cross_entropy,
+    greedy_decode,
+    inverse_square_root_schedule,
+    padding_mask,
 )
+
+BUCKET = 50  # batches among whose examples those of similar length are brought together
 
 
 @dataclass
@@ -71,7 +41,8 @@ class History:
     Attributes:
         losses: the cross-entropy of each step's batch, in nats.
         learning_rates: of each step.
-        val_accuracy: on the validation images after each epoch, 0 … 1.
+        val_accuracy: on the validation examples after each epoch, 0 … 1: the share of images with the right label,
+            or of dates right to the last character, decoded freely.
         seconds: how long the run took.
         interrupted: whether it was stopped before its last epoch.
     """
@@ -115,28 +86,99 @@ def seed_everything(seed: int) -> None:
 
 
 def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device | str | None = None) -> History:
-    """Train a classifier on images, with AdamW, and validate it after every epoch.
+    """Train a classifier on images, and validate it after every epoch.
+
+    Args:
+        model: takes images `(batch, channels, height, width)` and returns logits `(batch, classes)`.
+        digits: training and validation images and labels.
+        recipe: how to train; its augmentation is applied to the training images.
+        device: where; by default the fastest there is (see `pick_device`).
+
+    What becomes of the model, and errors: as of `fit`.
+    """
+    device = pick_device(str(device) if device else None)
+    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
+    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
+    return fit(
+        model,
+        examples=len(images),
+        batch=lambda rows: (augment(images[rows], recipe), labels[rows]),
+        loss=lambda images, labels: cross_entropy(model(images), labels, recipe.smoothing),
+        validate=lambda: accuracy(model, val_images, val_labels),
+        recipe=recipe,
+        device=device,
+    )
+
+
+def train_transformer(
+    model: Transformer, train: Dates, val: Dates, recipe: Recipe, device: torch.device | str | None = None
+) -> History:
+    """Train an encoder-decoder to write dates as ISO 8601, each character from the right ones before it.
+
+    Args:
+        model: with the vocabularies' sizes, as from `Transformer(len(SOURCE), len(TARGET))`.
+        train: what it learns from.
+        val: what it is validated on after every epoch, by free-running greedy decoding.
+        recipe: how to train.
+        device: where; by default the fastest there is (see `pick_device`).
+
+    What becomes of the model, and errors: as of `fit`.
+    """
+    device = pick_device(str(device) if device else None)
+    source, lengths, target = train.source.to(device), train.source_lengths.to(device), train.target.to(device)
+
+    def batch(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        longest = int(lengths[rows].max())
+        return source[rows, :longest], padding_mask(lengths[rows], longest), target[rows]
+
+    def loss(source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
+        logits = model(source, target[:, :-1], source_mask)  # each position sees the target up to itself …
+        return cross_entropy(logits, target[:, 1:], recipe.smoothing, ignore=PAD)  # … and is asked for the next one
+
+    return fit(
+        model,
+        examples=len(source),
+        batch=batch,
+        loss=loss,
+        validate=lambda: exact_match(model, val),
+        recipe=recipe,
+        device=device,
+        lengths=train.source_lengths,
+    )
+
+
+def fit(
+    model: nn.Module,
+    examples: int,
+    batch: Callable[[Tensor], tuple[Tensor, ...]],
+    loss: Callable[..., Tensor],
+    validate: Callable[[], float],
+    recipe: Recipe,
+    device: torch.device,
+    lengths: Tensor | None = None,
+) -> History:
+    """Train a model with AdamW, and validate it after every epoch.
 
     Interrupting it (■ in JupyterLab, Ctrl-C in a terminal) ends the training, not the program: the model keeps what it
     has learned so far.
 
     Args:
-        model: takes images `(batch, channels, height, width)` and returns logits `(batch, classes)`. It is trained in
-            place, moved to `device`, and left in eval mode.
-        digits: training and validation images and labels.
+        model: trained in place, moved to `device`, and left in eval mode.
+        examples: how many there are to train on.
+        batch: makes the batch of the examples with these numbers, `(batch,)`.
+        loss: of the model on such a batch; the mean over it.
+        validate: the accuracy reached so far, 0 … 1.
         recipe: how to train.
-        device: where; by default the fastest there is (see `pick_device`).
+        device: where.
+        lengths: of the examples, `(examples,)`: batches are made of similar ones, so that little of them is padding.
 
     Raises:
         ValueError: the device is not available.
         FloatingPointError: the loss became infinite or NaN.
     """
-    device = pick_device(str(device) if device else None)
     model.to(device)
-    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
-    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
     optimizer = adamw(model, recipe)
-    steps = recipe.epochs * math.ceil(len(images) / recipe.batch_size)
+    steps = recipe.epochs * math.ceil(examples / recipe.batch_size)
     history = History()
     start = time.perf_counter()
     try:
@@ -144,19 +186,19 @@ def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device
             for epoch in range(1, recipe.epochs + 1):
                 model.train()
                 bar.set_description(f"epoch {epoch}/{recipe.epochs}")
-                for batch in torch.randperm(len(images)).to(device).split(recipe.batch_size):
+                for rows in shuffled_batches(examples, recipe.batch_size, lengths):
                     lr = learning_rate(len(history.losses), steps, recipe)
-                    loss = train_step(model, optimizer, augment(images[batch], recipe), labels[batch], lr, recipe.clip)
-                    if not math.isfinite(loss):
+                    value = take_step(model, optimizer, loss(*batch(rows.to(device))), lr, recipe.clip)
+                    if not math.isfinite(value):
                         raise FloatingPointError(
-                            f"the loss is {loss} at step {len(history.losses) + 1} of {steps}: lr={recipe.lr} may be "
-                            "too high for this model, or the images or the model's weights hold NaN or infinity"
+                            f"the loss is {value} at step {len(history.losses) + 1} of {steps}: lr={recipe.lr} may be "
+                            "too high for this model, or the examples or the model's weights hold NaN or infinity"
                         )
-                    history.losses.append(loss)
+                    history.losses.append(value)
                     history.learning_rates.append(lr)
                     bar.set_postfix(_progress(history), refresh=False)
                     bar.update()
-                history.val_accuracy.append(accuracy(model, val_images, val_labels))
+                history.val_accuracy.append(validate())
                 bar.set_postfix(_progress(history))
     except KeyboardInterrupt:
         history.interrupted = True
@@ -170,11 +212,23 @@ def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device
     return history
 
 
-def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor, lr: float, clip: float
-) -> float:
-    """One step down the gradient of the cross-entropy. Returns that loss; unless it is finite, nothing changes."""
-    loss = F.cross_entropy(model(images), labels)
+def shuffled_batches(examples: int, batch_size: int, lengths: Tensor | None = None) -> list[Tensor]:
+    """The numbers 0 … examples − 1 in random batches; given the examples' lengths, of similar ones.
+
+    Returns:
+        int64 `(batch,)` each; the last one drawn may be smaller.
+    """
+    order = torch.randperm(examples)
+    if lengths is None:
+        return list(order.split(batch_size))
+    # Sorted in large random chunks, so that neighbours are of similar length and yet never the same ones twice.
+    chunks = [chunk[lengths[chunk].argsort()] for chunk in order.split(BUCKET * batch_size)]
+    batches = [batch for chunk in chunks for batch in chunk.split(batch_size)]
+    return [batches[number] for number in torch.randperm(len(batches))]
+
+
+def take_step(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor, lr: float, clip: float) -> float:
+    """One step down the gradient of the loss. Returns the loss; unless it is finite, nothing changes."""
     value = loss.item()
     if math.isfinite(value):
         for group in optimizer.param_groups:
@@ -201,11 +255,11 @@ def adamw(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """The learning rate of step 0 … steps − 1: a straight line up to `recipe.lr`, then half a cosine down to 0."""
+    """The learning rate of step 0 … steps − 1: a straight line up to `recipe.lr`, then down as the recipe says."""
     warmup = max(1, round(recipe.warmup * steps))
-    if step < warmup:
-        return recipe.lr * (step + 1) / warmup
-    return recipe.lr * 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps - warmup)))
+    if recipe.schedule == "inverse_square_root":
+        return recipe.lr * inverse_square_root_schedule(step, warmup)
+    return recipe.lr * cosine_schedule(step, steps, warmup)
 
 
 def augment(images: Tensor, recipe: Recipe) -> Tensor:
@@ -264,11 +318,28 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, top_k: int = 1) -
     return (guesses == labels.to(guesses.device)[:, None]).any(dim=-1).float().mean().item()
 
 
-def pretrained_vit() -> ViT:
-    """A `ViT()` trained on the embedded 9,000 digits with `VIT_DIGITS`, on the CPU and in eval mode."""
-    model = ViT()
-    model.load_state_dict(torch.load(CHECKPOINT, weights_only=True)["weights"])
-    return model.eval()
+def exact_match(model: Transformer, dates: Dates, batch_size: int = 500) -> float:
+    """The share of dates, 0 … 1, that the model writes right to the last character, decoding greedily and freely."""
+    written = translate(model, dates, batch_size)
+    return sum(got == right for got, right in zip(written, dates.iso, strict=True)) / len(dates.iso)
+
+
+@torch.no_grad()
+def translate(model: Transformer, dates: Dates, batch_size: int = 500) -> list[str]:
+    """What the model writes for each date, decoding greedily, in eval mode. The model keeps its mode."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    try:
+        written = []
+        for rows in torch.arange(len(dates.source)).split(batch_size):
+            source, lengths = dates.source[rows].to(device), dates.source_lengths[rows].to(device)
+            mask = padding_mask(lengths, source.size(1))
+            tokens = greedy_decode(model, source, BOS, EOS, dates.target.size(1), mask)
+            written += TARGET.decode(tokens.cpu())
+        return written
+    finally:
+        model.train(was_training)
 
 
 @contextmanager
@@ -293,26 +364,3 @@ def _progress(history: History) -> dict[str, str]:
     if history.val_accuracy:
         shown["validation"] = f"{100 * history.val_accuracy[-1]:.1f} %"
     return shown
-
-
-def _remake_checkpoint() -> None:
-    """Train the shipped model again and save it, with how it came to be."""
-    seed_everything(CHECKPOINT_SEED)
-    model = ViT()
-    history = train(model, embedded_digits(), VIT_DIGITS, device="cpu")
-    if history.interrupted:
-        print(f"{CHECKPOINT} is left as it was.")
-        return
-    made = {
-        "weights": model.state_dict(),
-        "recipe": asdict(VIT_DIGITS),
-        "seed": CHECKPOINT_SEED,
-        "val_accuracy": history.val_accuracy[-1],
-        "torch": str(torch.__version__),
-    }
-    torch.save(made, CHECKPOINT)
-    print(f"{CHECKPOINT}: validation accuracy {100 * history.val_accuracy[-1]:.1f} % after {history.seconds:.0f} s")
-
-
-if __name__ == "__main__":
-    _remake_checkpoint()

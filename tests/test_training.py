@@ -10,19 +10,21 @@ import torch
 from torch import nn
 
 from headroom import training
-from headroom.data import Digits, embedded_digits
-from headroom.reference import ViT
+from headroom.data import Dates, Digits, embedded_digits, written_dates
+from headroom.pretrained import dates_transformer, pretrained_transformer
+from headroom.recipes import DATES, VIT_DIGITS, Recipe
+from headroom.reference import ViT, cross_entropy, padding_mask
 from headroom.training import (
-    VIT_DIGITS,
-    Recipe,
     accuracy,
     augment,
+    exact_match,
     learning_rate,
     pick_device,
     predict,
-    pretrained_vit,
     seed_everything,
     train,
+    train_transformer,
+    translate,
 )
 
 SHORT = Recipe(epochs=2, batch_size=64, lr=4e-3, weight_decay=0.1, shift=1.0)
@@ -141,6 +143,65 @@ def test_the_progress_bar_shows_loss_and_accuracy(few, capsys, monkeypatch):
     assert "epoch 2/2" in shown and "10/10" in shown and "loss=" in shown and "validation=" in shown
 
 
+# Dates
+
+
+@pytest.fixture(scope="module")
+def few_dates():
+    """English dates only, and only a few hundred: enough to see that the loop learns."""
+    return written_dates("train", 400, languages=("en",)), written_dates("val", 50, languages=("en",))
+
+
+def test_a_transformer_learns_dates(few_dates):
+    seed_everything(1)
+    model = dates_transformer()
+    history = train_transformer(model, *few_dates, replace(DATES, epochs=3), device="cpu")
+    assert len(history.losses) == 3 * math.ceil(400 / DATES.batch_size) and len(history.val_accuracy) == 3
+    assert sum(history.losses[-3:]) < 0.8 * sum(history.losses[:3])
+    assert history.val_accuracy[-1] == exact_match(model, few_dates[1])
+    assert not model.training
+
+
+def test_exact_match_counts_whole_dates_decoded_freely(few_dates):
+    dates = replace(few_dates[1], iso=list(few_dates[1].iso))
+    model = pretrained_transformer().train()
+    written = translate(model, dates, batch_size=7)
+    assert model.training, "the mode is restored"
+    assert written == translate(model, dates), "batches do not matter"
+    right = sum(got == iso for got, iso in zip(written, dates.iso, strict=True))
+    assert exact_match(model, dates) == right / 50
+    dates.iso[written.index(dates.iso[3])] = "1999-12-3"
+    assert exact_match(model, dates) == (right - 1) / 50
+
+
+def test_padding_costs_nothing_in_the_dates_loss(few_dates):
+    """A short date's loss is the same beside a long one as alone."""
+    train = few_dates[0]
+    order = train.source_lengths.argsort()
+    model = dates_transformer()
+    losses = []
+    for rows in ([int(order[0])], [int(order[0]), int(order[-1])]):
+        pair = Dates(*[[column[row] for row in rows] for column in (train.written, train.iso, train.language)])
+        mask = padding_mask(pair.source_lengths, pair.source.size(1))
+        logits = model(pair.source, pair.target[:, :-1], mask)
+        losses.append(cross_entropy(logits[0], pair.target[0, 1:]))
+    torch.testing.assert_close(losses[0], losses[1])
+
+
+def test_batches_of_similar_lengths_hold_every_example_once():
+    seed_everything(0)
+    lengths = torch.randint(1, 30, (1003,))
+    batches = training.shuffled_batches(1003, 10, lengths)
+    assert sorted(torch.cat(batches).tolist()) == list(range(1003))
+    assert len(batches) == 101 and sorted(map(len, batches))[:2] == [3, 10]
+    padding = sum(int((lengths[b].max() - lengths[b]).sum()) for b in batches)
+    plain = sum(int((lengths[b].max() - lengths[b]).sum()) for b in training.shuffled_batches(1003, 10))
+    assert padding < 0.2 * plain
+    firsts = [float(lengths[b].float().mean()) for b in batches[:20]]
+    assert firsts != sorted(firsts), "short ones do not come first"
+    assert not torch.equal(batches[0], training.shuffled_batches(1003, 10, lengths)[0])
+
+
 # Optimizer and schedule
 
 
@@ -152,6 +213,24 @@ def test_the_learning_rate_rises_in_a_line_and_falls_as_a_cosine_to_zero():
     assert rates[54] == pytest.approx(1.0), "half-way down"
     assert rates[-1] == pytest.approx(0.0)
     assert rates[9:] == sorted(rates[9:], reverse=True)
+
+
+def test_the_papers_schedule_falls_as_one_over_the_root():
+    recipe = replace(PLAIN, lr=2.0, warmup=0.1, schedule="inverse_square_root")
+    rates = [learning_rate(step, 100, recipe) for step in range(100)]
+    assert rates[9] == max(rates) == 2.0
+    assert rates[39] == pytest.approx(1.0) and rates[-1] == pytest.approx(2 * 0.1**0.5)
+
+
+def test_label_smoothing_is_in_the_recipe(few):
+    for smoothing in (0.0, 0.2):
+        seed_everything(1)
+        model = ViT()
+        untrained = copy.deepcopy(model)
+        recipe = replace(SHORT, epochs=1, batch_size=300, shift=0.0, smoothing=smoothing)
+        history = train(model, few, recipe, device="cpu")
+        expected = cross_entropy(untrained(few.train_images), few.train_labels, smoothing)
+        assert history.losses[0] == pytest.approx(expected.item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
@@ -177,15 +256,18 @@ def test_a_step_follows_its_own_batch_at_its_own_rate_and_clips(few):
     images, labels = few.train_images[:8], few.train_labels[:8]
     before = copy.deepcopy(model)
 
+    def step(lr, clip):
+        training.take_step(model, optimizer, cross_entropy(model(images), labels), lr, clip)
+
     def gradient(clip):
-        training.train_step(model, optimizer, images, labels, lr=0.0, clip=clip)
+        step(lr=0.0, clip=clip)
         return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
     once, again = gradient(clip=1e9), gradient(clip=1e9)
     assert same(model, before), "a rate of 0 changes nothing"
     assert torch.equal(once, again), "the gradient of the batch before is forgotten"
     torch.testing.assert_close(gradient(clip=0.5), 0.5 * once / once.norm())
-    training.train_step(model, optimizer, images, labels, lr=1e-3, clip=1.0)
+    step(lr=1e-3, clip=1.0)
     assert not same(model, before)
 
 
@@ -255,7 +337,7 @@ def test_predicting_in_batches_is_predicting_at_once_and_restores_the_mode(few):
 
 def test_the_mode_is_restored_when_predicting_fails():
     model = ViT().train()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match="images has shape"):
         predict(model, torch.zeros(1, 3, 28, 28))
     assert model.training
 
@@ -306,22 +388,3 @@ def test_training_on_a_gpu_starts_as_on_the_cpu(few):
     assert histories[1].losses[0] == pytest.approx(histories[0].losses[0], rel=1e-3), (
         "the same batches, the same digits"
     )
-
-
-# The model that comes with the course
-
-
-def test_the_pretrained_vit_is_as_good_as_its_file_says(digits):
-    stored = torch.load(training.CHECKPOINT, weights_only=True)
-    model = pretrained_vit()
-    assert not model.training
-    reached = accuracy(model, digits.val_images, digits.val_labels)
-    assert reached >= 0.98
-    assert reached == pytest.approx(stored["val_accuracy"], abs=0.0015), "remake it: python -m headroom.training"
-
-
-def test_the_pretrained_vit_was_made_with_todays_recipe():
-    stored = torch.load(training.CHECKPOINT, weights_only=True)
-    assert Recipe(**stored["recipe"]) == VIT_DIGITS, "remake it: python -m headroom.training"
-    assert stored["seed"] == training.CHECKPOINT_SEED
-    assert training.CHECKPOINT.stat().st_size < 400_000

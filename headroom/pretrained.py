@@ -1,0 +1,81 @@
+"""Models that come with the course already trained, so that there is something to look at before anyone trains.
+
+`python -m headroom.pretrained` trains them again and replaces their files; `… vit_digits` or `… dates` only that one.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from headroom.data import SOURCE, TARGET, embedded_digits, written_dates
+from headroom.recipes import DATES, DATES_TRAIN, DATES_VAL, VIT_DIGITS, Recipe
+from headroom.reference import Transformer, ViT
+from headroom.training import History, seed_everything, train, train_transformer
+
+FOLDER = Path(__file__).parent / "checkpoints"
+SEED = 1
+
+
+def pretrained_vit() -> ViT:
+    """A `ViT()` trained on the embedded 9,000 digits with `VIT_DIGITS`, on the CPU and in eval mode."""
+    return _load(ViT(), "vit_digits")
+
+
+def pretrained_transformer() -> Transformer:
+    """A `dates_transformer()` trained on written dates with `DATES`, on the CPU and in eval mode."""
+    return _load(dates_transformer(), "dates")
+
+
+def dates_transformer() -> Transformer:
+    """The encoder-decoder that reads dates as people write them and writes them as ISO 8601, untrained."""
+    return Transformer(len(SOURCE), len(TARGET))
+
+
+def checkpoint(name: str) -> dict:
+    """What a file holds: the weights, and how they came to be (recipe, seed, val_accuracy, torch)."""
+    return torch.load(FOLDER / f"{name}.pt", weights_only=True)
+
+
+def _load(model: nn.Module, name: str) -> nn.Module:
+    model.load_state_dict(checkpoint(name)["weights"])
+    return model.eval()
+
+
+def _remake_vit_digits() -> None:
+    model = ViT()
+    _save("vit_digits", model, VIT_DIGITS, train(model, embedded_digits(), VIT_DIGITS, device="cpu"))
+
+
+def _remake_dates() -> None:
+    model = dates_transformer()
+    history = train_transformer(model, written_dates(**DATES_TRAIN), written_dates(**DATES_VAL), DATES, device="cpu")
+    _save("dates", model, DATES, history)
+
+
+def _save(name: str, model: nn.Module, recipe: Recipe, history: History) -> None:
+    """Write the file, with how it came to be; an interrupted training leaves the old one as it was."""
+    file = FOLDER / f"{name}.pt"
+    if history.interrupted:
+        print(f"{file} is left as it was.")
+        return
+    made = {
+        "weights": model.state_dict(),
+        "recipe": asdict(recipe),
+        "seed": SEED,
+        "val_accuracy": history.val_accuracy[-1],
+        "torch": str(torch.__version__),
+    }
+    torch.save(made, file)
+    print(f"{file}: validation accuracy {100 * history.val_accuracy[-1]:.1f} % after {history.seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    remakes = {"vit_digits": _remake_vit_digits, "dates": _remake_dates}
+    for name in sys.argv[1:] or remakes:
+        if name not in remakes:
+            sys.exit(f"there is no model {name!r}; there are: {', '.join(remakes)}")
+        seed_everything(SEED)
+        remakes[name]()

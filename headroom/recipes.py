@@ -1,0 +1,64 @@
+"""How every model of the course is trained, in one place: for lectures, benchmarks and tests alike."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train.
+
+    Attributes:
+        epochs: passes over the training examples. Epochs, not seconds, so that a run can be repeated.
+        batch_size: examples in a step.
+        lr: the highest learning rate.
+        weight_decay: AdamW's, on the weights of linear maps and convolutions; nothing else decays.
+        betas: AdamW's memory of the gradient and of its square.
+        warmup: the share of the steps in which the learning rate rises to `lr`.
+        schedule: how it falls afterwards: `"cosine"`, half a cosine down to 0, or `"inverse_square_root"`, as in the
+            2017 paper.
+        clip: the longest gradient taken as it is; longer ones are scaled down to this norm.
+        smoothing: the share of the target that label smoothing spreads over all classes.
+        shift: each training image moves by up to this many pixels, along both axes,
+        rotation: turns by up to this many degrees,
+        scale: grows or shrinks by up to this share,
+        shear: leans by up to this many degrees; all drawn anew for every image and epoch.
+    """
+
+    epochs: int
+    batch_size: int
+    lr: float
+    weight_decay: float
+    betas: tuple[float, float] = (0.9, 0.99)
+    warmup: float = 0.1
+    schedule: Literal["cosine", "inverse_square_root"] = "cosine"
+    clip: float = 1.0
+    smoothing: float = 0.0
+    shift: float = 0.0
+    rotation: float = 0.0
+    scale: float = 0.0
+    shear: float = 0.0
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """What a student learns from a teacher, besides the labels.
+
+    Attributes:
+        temperature: T; both distributions are softened by it. Soft distillation only.
+        alpha: the teacher's share of the loss; the labels have the rest.
+        hard: learn the teacher's decision, as if it were a label, and not its whole distribution.
+    """
+
+    temperature: float = 3.0
+    alpha: float = 0.5
+    hard: bool = False
+
+
+VIT_DIGITS = Recipe(
+    epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0
+)
+
+DATES_TRAIN = {"split": "train", "n": 50_000}  # arguments of `headroom.data.written_dates`
+DATES_VAL = {"split": "val", "n": 500}
+DATES = Recipe(epochs=4, batch_size=64, lr=3e-3, weight_decay=0.01, betas=(0.9, 0.98))

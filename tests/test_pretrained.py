@@ -1,0 +1,69 @@
+"""The models that come with the course: as good as their files say, and made by today's recipes."""
+
+import re
+from dataclasses import asdict
+
+import pytest
+import torch
+
+from headroom import pretrained
+from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, write_date, written_dates
+from headroom.recipes import DATES, VIT_DIGITS
+from headroom.reference import padding_mask
+from headroom.training import accuracy, exact_match
+
+REMAKE = "remake it: python -m headroom.pretrained"
+
+
+@pytest.mark.parametrize("name, recipe, bytes_", [("vit_digits", VIT_DIGITS, 400_000), ("dates", DATES, 900_000)])
+def test_a_checkpoint_was_made_with_todays_recipe(name, recipe, bytes_):
+    stored = pretrained.checkpoint(name)
+    assert stored["recipe"] == asdict(recipe), REMAKE
+    assert stored["seed"] == pretrained.SEED
+    assert (pretrained.FOLDER / f"{name}.pt").stat().st_size < bytes_
+
+
+def test_the_pretrained_vit_is_as_good_as_its_file_says():
+    digits, model = embedded_digits(), pretrained.pretrained_vit()
+    assert not model.training
+    reached = accuracy(model, digits.val_images, digits.val_labels)
+    assert reached >= 0.98
+    assert reached == pytest.approx(pretrained.checkpoint("vit_digits")["val_accuracy"], abs=0.0015), REMAKE
+
+
+def test_the_pretrained_transformer_reads_unseen_dates_by_itself():
+    """Free-running: nothing of the answer is shown, and every character must be right."""
+    test, model = written_dates("test", 1000, seed=7), pretrained.pretrained_transformer()
+    assert not model.training
+    assert exact_match(model, test) >= 0.99
+    assert pretrained.checkpoint("dates")["val_accuracy"] >= 0.99
+
+
+PARTS = {  # where a long date says it, and which characters of YYYY-MM-DD are asked for it
+    "year": (lambda written: re.search(r"\d{4}", written), [0, 1, 2, 3]),
+    "month": (lambda written: max(re.finditer(r"[^\W\d]+", written), key=lambda word: len(word[0])), [5, 6]),
+    "day": (lambda written: re.search(r"\b\d{1,2}\b", written), [8, 9]),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_cross_attention_reads_each_part_where_it_is_written(part):
+    """In every language, most of the first layer's attention lies on the characters that say year, month or day."""
+    model, (find, asked) = pretrained.pretrained_transformer(), PARTS[part]
+    for language in LANGUAGES:
+        days = days_of("test")[::60]
+        written = [write_date(day, language) for day in days]
+        dates = Dates(written, [day.isoformat() for day in days], [language] * len(days))
+        with torch.no_grad():
+            mask = padding_mask(dates.source_lengths, dates.source.size(1))
+            _, attention = model(dates.source, dates.target[:, :-1], mask, return_attention=True)
+        weights = attention["cross"][:, 0].mean(dim=1)  # (dates, 11, source tokens): the heads' mean
+        mass = [weights[i, asked, slice(*find(text).span())].sum(dim=-1).mean() for i, text in enumerate(written)]
+        share = [len(find(text)[0]) / len(text) for text in written]
+        assert sum(mass) / len(mass) > 0.6, language
+        assert sum(mass) > 1.5 * sum(share), language
+
+
+def test_another_models_file_is_not_mistaken():
+    with pytest.raises(RuntimeError, match="state_dict"):
+        pretrained._load(torch.nn.Linear(2, 2), "dates")
