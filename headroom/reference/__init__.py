@@ -2,28 +2,40 @@
 
 from headroom.reference.attention import attention_output, causal_mask, padding_mask, scaled_dot_product_attention
 from headroom.reference.cache import DecoderCache, KeyValueCache
+from headroom.reference.cnn import ConvNet
+from headroom.reference.cpvt import CPVT, PositionEncodingGenerator
 from headroom.reference.decoder import Decoder, DecoderBlock
 from headroom.reference.decoding import beam_decode, greedy_decode, sample_decode
+from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from headroom.reference.encoder import DropPath, Encoder, EncoderBlock, FeedForward
+from headroom.reference.initialise import glorot
 from headroom.reference.loss import cross_entropy
 from headroom.reference.multihead import MultiHeadAttention, MultiHeadSelfAttention
 from headroom.reference.norm import BatchNorm, LayerNorm, RMSNorm
+from headroom.reference.patches import PatchEmbedding, patchify, patchify_unfold, to_grid, to_tokens
 from headroom.reference.positional import (
     LearnedPositionalEncoding,
     PositionalEncoding,
     sinusoidal_encoding,
     sinusoidal_encoding_2d,
 )
+from headroom.reference.pvt import PVT, SpatialReductionAttention
+from headroom.reference.rollout import attention_rollout
 from headroom.reference.rotary import rotate
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule, paper_learning_rate
+from headroom.reference.swin import Swin, WindowAttention, merge_windows, neighbours, split_windows
 from headroom.reference.transformer import Transformer
-from headroom.reference.vit import PatchEmbedding, ViT, attention_rollout, patchify
+from headroom.reference.vit import ViT
 
 __all__ = [
+    "CPVT",
+    "PVT",
     "BatchNorm",
+    "ConvNet",
     "Decoder",
     "DecoderBlock",
     "DecoderCache",
+    "DeiT",
     "DropPath",
     "Encoder",
     "EncoderBlock",
@@ -34,24 +46,37 @@ __all__ = [
     "MultiHeadAttention",
     "MultiHeadSelfAttention",
     "PatchEmbedding",
+    "PositionEncodingGenerator",
     "PositionalEncoding",
     "RMSNorm",
+    "SpatialReductionAttention",
+    "Swin",
     "Transformer",
     "ViT",
+    "WindowAttention",
     "attention_output",
     "attention_rollout",
     "beam_decode",
     "causal_mask",
     "cosine_schedule",
     "cross_entropy",
+    "glorot",
     "greedy_decode",
+    "hard_distillation_loss",
     "inverse_square_root_schedule",
+    "merge_windows",
+    "neighbours",
     "padding_mask",
     "paper_learning_rate",
     "patchify",
+    "patchify_unfold",
     "rotate",
     "sample_decode",
     "scaled_dot_product_attention",
     "sinusoidal_encoding",
     "sinusoidal_encoding_2d",
+    "soft_distillation_loss",
+    "split_windows",
+    "to_grid",
+    "to_tokens",
 ]

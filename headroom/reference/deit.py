@@ -1,0 +1,104 @@
+"""A Vision Transformer that learns from a teacher, through a token of its own.
+
+Touvron et al. 2021, "Training data-efficient image transformers & distillation through attention" (DeiT).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headroom.reference.initialise import glorot
+from headroom.reference.patches import check_images
+from headroom.reference.positional import LearnedPositionalEncoding
+from headroom.reference.vit import ViT
+
+
+class DeiT(ViT):
+    """A ViT with a second token beside [class] and a second head on it: one answers the labels, one the teacher.
+
+    Args:
+        **options: as of `ViT`, except `pooling`.
+
+    Source: Touvron et al. 2021, section 4.
+    """
+
+    def __init__(self, **options):
+        super().__init__(**options, pooling="class")
+        n_tokens, d_model = self.positions.table.shape
+        self.distillation_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
+        self.positions = LearnedPositionalEncoding(d_model, max_tokens=n_tokens + 1)
+        self.distillation_head = nn.Linear(d_model, self.head.out_features)
+        glorot(self.distillation_head)
+
+    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """What both heads say together: the logarithm of the mean of their two softmaxes.
+
+        The paper adds the softmaxes; its authors' program averages the logits.
+
+        Args:
+            images: `(batch, channels, image_size, image_size)`.
+            return_attention: also return every weight `(batch, layers, heads, tokens, tokens)`; token 0 is [class],
+                token 1 the distillation token.
+
+        Returns:
+            logits `(batch, n_classes)`, or that and the weights.
+
+        Raises:
+            ValueError: the images have another shape.
+        """
+        logits, distilled, attention = self.both(images)
+        together = torch.logaddexp(logits.log_softmax(dim=-1), distilled.log_softmax(dim=-1)) - math.log(2)
+        return (together, attention) if return_attention else together
+
+    def both(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits of the [class] token's head, those of the distillation token's, and every weight."""
+        check_images(images, self.embed.channels, self.image_size)
+        front = torch.cat([self.class_token, self.distillation_token], dim=1)  # (1, 2, d_model)
+        x = torch.cat([front.expand(len(images), -1, -1), self.embed(images)], dim=1)  # (batch, 2 + patches, d_model)
+        x, attention = self.encoder(self.positions(x))
+        return self.head(x[:, 0]), self.distillation_head(x[:, 1]), attention
+
+
+def soft_distillation_loss(
+    logits: Tensor, distilled: Tensor, teacher: Tensor, labels: Tensor, temperature: float = 3.0, alpha: float = 0.5
+) -> Tensor:
+    """(1 − α) · cross-entropy to the labels + α · T² · KL(teacher ‖ student), both softened: logits divided by T.
+
+    A wrong class that the teacher finds likelier than another says what the image resembles; T > 1 makes that visible.
+    The gradient of the softened term shrinks with T²: the factor makes up for it.
+
+    Args:
+        logits: the student's, for the labels, `(batch, n_classes)`.
+        distilled: the student's, for the teacher, `(batch, n_classes)`; of a student with one head, the same again.
+        teacher: the teacher's logits `(batch, n_classes)`.
+        labels: int64 `(batch,)`.
+        temperature: T.
+        alpha: α, the teacher's share of the loss.
+
+    Returns:
+        a scalar, in nats.
+
+    Raises:
+        ValueError: `temperature` is not positive, or `alpha` not in 0 … 1.
+
+    Source: Hinton, Vinyals & Dean 2015, "Distilling the Knowledge in a Neural Network", section 2; Touvron et al. 2021,
+    equation 2.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature={temperature} must be positive")
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha={alpha} must lie between 0 and 1")
+    student = (distilled / temperature).log_softmax(dim=-1)
+    target = (teacher / temperature).log_softmax(dim=-1)
+    divergence = (target.exp() * (target - student)).sum(dim=-1).mean()
+    return (1 - alpha) * F.cross_entropy(logits, labels) + alpha * temperature**2 * divergence
+
+
+def hard_distillation_loss(logits: Tensor, distilled: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
+    """Half the cross-entropy to the labels, half that to the class the teacher finds likeliest.
+
+    Arguments and result as of `soft_distillation_loss`. Source: Touvron et al. 2021, equation 3.
+    """
+    return 0.5 * F.cross_entropy(logits, labels) + 0.5 * F.cross_entropy(distilled, teacher.argmax(dim=-1))

@@ -1,0 +1,136 @@
+"""The Pyramid Vision Transformer: fine patches first, and attention that can afford them.
+
+Wang et al. 2021, "Pyramid Vision Transformer: A Versatile Backbone for Dense Prediction without Convolutions".
+"""
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from headroom.reference.encoder import Encoder
+from headroom.reference.initialise import glorot
+from headroom.reference.multihead import MultiHeadAttention
+from headroom.reference.norm import LayerNorm
+from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid
+from headroom.reference.positional import LearnedPositionalEncoding
+
+
+class SpatialReductionAttention(MultiHeadAttention):
+    """Every token asks, but only one for each square of `reduction`² tokens answers: R² times fewer scores.
+
+    What answers is the square put through one linear map, a patch embedding of the grid of tokens (a convolution with
+    stride R is the same), and a norm.
+
+    Args:
+        d_model, n_heads, dropout: as of `MultiHeadAttention`.
+        side: the tokens form a grid of side × side.
+        reduction: R, the side of a square; divides `side`. With 1, this is self-attention.
+
+    Raises:
+        ValueError: the grid does not divide into squares.
+
+    Source: Wang et al. 2021, section 3.3, equations 1–4.
+    """
+
+    def __init__(self, d_model: int, n_heads: int, side: int, reduction: int, dropout: float = 0.0):
+        super().__init__(d_model, n_heads, dropout)
+        if side % reduction:
+            raise ValueError(f"a grid of side={side} does not divide into squares of reduction={reduction}")
+        self.side = side
+        self.reduction = reduction
+        if reduction > 1:
+            self.reduce = PatchEmbedding(reduction, d_model, d_model)
+            self.norm = LayerNorm(d_model)
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, return_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """As `MultiHeadAttention.forward`, with x `(batch, side², d_model)` and n_keys = (side / R)²."""
+        memory = x
+        if self.reduction > 1:
+            memory = self.norm(self.reduce(to_grid(x, self.side)))  # (batch, (side / R)², d_model)
+        return super().forward(x, memory, mask, return_weights)
+
+
+class PVT(nn.Module):
+    """Three encoders, each on a grid of half the side and on wider tokens; the mean of the last ones goes to the head.
+
+    A stage starts as a ViT does, with a patch embedding and positions, and takes the last stage's grid for its image.
+    Sides of 8, 4 and 2 patches: the image gets a border of paper that makes its 28 pixels 32.
+
+    Args:
+        image_size: side of the square image in pixels.
+        patch_size: side of the first stage's patches.
+        channels: 1 for grey, 3 for colour.
+        n_classes: number of logits.
+        widths, n_layers, n_heads: `d_model`, blocks and heads of each stage; `d_ff` is twice the width.
+        reductions: R of each stage's attention, fewer as the grid shrinks.
+
+    Raises:
+        ValueError: a stage's heads do not divide its width, or its R not its grid.
+
+    Source: Wang et al. 2021, sections 3.1–3.4. They give the last stage a [class] token; the mean does as well.
+    """
+
+    def __init__(
+        self,
+        image_size: int = 28,
+        patch_size: int = 4,
+        channels: int = 1,
+        n_classes: int = 10,
+        widths: Sequence[int] = (32, 48, 64),
+        n_layers: Sequence[int] = (1, 1, 1),
+        n_heads: Sequence[int] = (2, 3, 4),
+        reductions: Sequence[int] = (4, 2, 1),
+    ):
+        super().__init__()
+        self.image_size = image_size
+        self.coarsest = patch_size * 2 ** (len(widths) - 1)  # pixels under a token of the last stage
+        side = math.ceil(image_size / self.coarsest) * self.coarsest // patch_size
+        self.stages = nn.ModuleList()
+        for width, depth, heads, reduction in zip(widths, n_layers, n_heads, reductions, strict=True):
+            self.stages.append(PyramidStage(side, patch_size, channels, width, depth, heads, reduction))
+            side, patch_size, channels = side // 2, 2, width
+        self.head = nn.Linear(widths[-1], n_classes)
+        glorot(self)
+
+    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Logits for a batch of images.
+
+        Args:
+            images: `(batch, channels, image_size, image_size)`.
+            return_attention: also return each stage's weights `(batch, layers, heads, tokens, tokens / R²)`.
+
+        Returns:
+            logits `(batch, n_classes)`, or that and a list of weights, one for each stage.
+
+        Raises:
+            ValueError: the images have another shape.
+        """
+        check_images(images, self.stages[0].embed.channels, self.image_size)
+        grid, attention = add_border(images, self.coarsest), []
+        for stage in self.stages:
+            x, weights = stage(grid)  # (batch, side², width)
+            attention.append(weights)
+            grid = to_grid(x, stage.side)
+        logits = self.head(x.mean(dim=1))
+        return (logits, attention) if return_attention else logits
+
+
+class PyramidStage(nn.Module):
+    """One stage: `(batch, channels, height, width)` → tokens `(batch, side², d_model)` and every block's weights."""
+
+    def __init__(
+        self, side: int, patch_size: int, channels: int, d_model: int, n_layers: int, n_heads: int, reduction: int
+    ):
+        super().__init__()
+        self.side = side
+        self.embed = PatchEmbedding(patch_size, channels, d_model)
+        self.positions = LearnedPositionalEncoding(d_model, max_tokens=side**2)
+        self.encoder = Encoder(n_layers, d_model, n_heads, 2 * d_model)
+        for block in self.encoder.blocks:
+            block.attention = SpatialReductionAttention(d_model, n_heads, side, reduction)
+
+    def forward(self, grid: Tensor) -> tuple[Tensor, Tensor]:
+        return self.encoder(self.positions(self.embed(grid)))
