@@ -332,6 +332,10 @@ def test_a_slip_that_another_months_name_may_lead_to_is_not_made():
     assert "mar" not in slips.choices("mare", 6)
 
 
+def test_roman_months_never_slip():
+    assert not any(_slips().choices(month, number) for number, month in enumerate(ROMAN, start=1))
+
+
 @quick
 @given(seed=st.integers(0, 2**32), typos=st.floats(0, 3))
 def test_digits_never_slip(seed, typos):

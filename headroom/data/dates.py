@@ -7,7 +7,7 @@ Roman months, fewer full stops), the patterns are this file's own.
 No written date stands for two days:
 
 - Years have four digits. They run from 1950 to 2049, the span of birthdays and appointments: two centuries, so that all
-  four digits have to be read. Every weekday is written on every day and month within such a span.
+  four digits have to be read.
 - A date in digits alone that begins with the year goes year, month, day; every other goes day, month, year, whatever
   stands between them ("/", ".", "-"). So "03/04/2021" is the 3rd of April. The American month-first order, the only
   one that contradicts this, is written with the month's name and never in digits.
