@@ -269,6 +269,7 @@ def test_dates_wait_for_babel_only_when_they_are_asked_for():
         (lambda: written_dates("train", 0), "n=0: it must be at least 1"),
         (lambda: written_dates("train", 1, typos=-0.5), r"typos=-0\.5: it must be at least 0"),
         (lambda: written_dates("train", 1, typos=float("nan")), "typos=nan: it must be at least 0"),
+        (lambda: written_dates("train", 1, typos=float("inf")), "typos=inf: it must be .* finite"),
         (lambda: written_dates("train", 1, languages=("en", "xx")), "language='xx' is not one of de, el, en"),
         (lambda: written_dates("train", 1, languages=()), "languages is empty; it must hold some of de, el, en"),
         (lambda: write_date(date(2021, 3, 4), "xx"), "language='xx' is not one of de, el, en"),

@@ -167,8 +167,8 @@ def written_dates(
     _check_split(split)
     if n < 1:
         raise ValueError(f"n={n}: it must be at least 1 date")
-    if not typos >= 0:
-        raise ValueError(f"typos={typos}: it must be at least 0 slips a date")
+    if not 0 <= typos < float("inf"):
+        raise ValueError(f"typos={typos}: it must be at least 0 slips a date, and finite")
     if isinstance(languages, str):
         raise TypeError(f"languages is the string {languages!r}; it must be a tuple, such as ({languages!r},)")
     languages = LANGUAGES if languages is None else tuple(languages)
