@@ -4,7 +4,8 @@
     model = ViT()
     history = train(model, embedded_digits(), VIT_DIGITS)
 
-`train` teaches a classifier images, `train_transformer` an encoder-decoder dates. Both are a few lines around `fit`.
+`train` teaches a classifier images, `distill` lets it learn from another one beside, `train_transformer` teaches an
+encoder-decoder dates. Each is a few lines around `fit`.
 """
 
 import math
@@ -21,14 +22,17 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from headroom.data import BOS, EOS, PAD, TARGET, Dates, Digits
-from headroom.recipes import Recipe
+from headroom.recipes import Distillation, Recipe
 from headroom.reference import (
+    DeiT,
     Transformer,
     cosine_schedule,
     cross_entropy,
     greedy_decode,
+    hard_distillation_loss,
     inverse_square_root_schedule,
     padding_mask,
+    soft_distillation_loss,
 )
 
 BUCKET = 50  # batches among whose examples those of similar length are brought together
@@ -105,6 +109,54 @@ def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device
         batch=lambda rows: (augment(images[rows], recipe), labels[rows]),
         loss=lambda images, labels: cross_entropy(model(images), labels, recipe.smoothing),
         validate=lambda: accuracy(model, val_images, val_labels),
+        recipe=recipe,
+        device=device,
+    )
+
+
+def distill(
+    student: nn.Module,
+    teacher: nn.Module,
+    digits: Digits,
+    recipe: Recipe,
+    distillation: Distillation,
+    device: torch.device | str | None = None,
+) -> History:
+    """Train a classifier on the labels and on what a teacher says of the same images, as they were augmented.
+
+    Args:
+        student: a `DeiT`, whose distillation token learns from the teacher and whose [class] token from the labels; or
+            any other classifier, whose one head learns from both.
+        teacher: a trained classifier; moved to `device` and left in eval mode, and not trained.
+        digits: training and validation images and labels.
+        recipe: how to train; labels are not smoothed.
+        distillation: what the student learns from the teacher.
+        device: where; by default the fastest there is (see `pick_device`).
+
+    What becomes of the student, and errors: as of `fit`.
+    """
+    device = pick_device(str(device) if device else None)
+    teacher.to(device).eval()
+    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
+    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
+
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        with torch.no_grad():
+            taught = teacher(images)
+        if isinstance(student, DeiT):
+            logits, distilled, _ = student.both(images)
+        else:
+            logits = distilled = student(images)
+        if distillation.hard:
+            return hard_distillation_loss(logits, distilled, taught, labels, distillation.alpha)
+        return soft_distillation_loss(logits, distilled, taught, labels, distillation.temperature, distillation.alpha)
+
+    return fit(
+        student,
+        examples=len(images),
+        batch=lambda rows: (augment(images[rows], recipe), labels[rows]),
+        loss=loss,
+        validate=lambda: accuracy(student, val_images, val_labels),
         recipe=recipe,
         device=device,
     )

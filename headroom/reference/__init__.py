@@ -23,9 +23,10 @@ from headroom.reference.pvt import PVT, SpatialReductionAttention
 from headroom.reference.rollout import attention_rollout
 from headroom.reference.rotary import rotate
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule, paper_learning_rate
-from headroom.reference.swin import Swin, WindowAttention, merge_windows, neighbours, split_windows
+from headroom.reference.swin import Swin, WindowAttention
 from headroom.reference.transformer import Transformer
 from headroom.reference.vit import ViT
+from headroom.reference.windows import merge_windows, neighbours, split_windows
 
 __all__ = [
     "CPVT",

@@ -50,7 +50,7 @@ class CPVT(nn.Module):
 
     def __init__(
         self,
-        patch_size: int = 4,
+        patch_size: int = 7,
         channels: int = 1,
         n_classes: int = 10,
         d_model: int = 64,

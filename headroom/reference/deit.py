@@ -6,10 +6,10 @@ Touvron et al. 2021, "Training data-efficient image transformers & distillation 
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headroom.reference.initialise import glorot
+from headroom.reference.loss import cross_entropy
 from headroom.reference.patches import check_images
 from headroom.reference.positional import LearnedPositionalEncoding
 from headroom.reference.vit import ViT
@@ -74,31 +74,43 @@ def soft_distillation_loss(
         distilled: the student's, for the teacher, `(batch, n_classes)`; of a student with one head, the same again.
         teacher: the teacher's logits `(batch, n_classes)`.
         labels: int64 `(batch,)`.
-        temperature: T.
-        alpha: α, the teacher's share of the loss.
+        temperature: T, positive.
+        alpha: α, the teacher's share of the loss, 0 … 1.
 
     Returns:
         a scalar, in nats.
 
     Raises:
-        ValueError: `temperature` is not positive, or `alpha` not in 0 … 1.
+        ValueError: `temperature` or `alpha` is out of range, or the logits differ in shape.
 
     Source: Hinton, Vinyals & Dean 2015, "Distilling the Knowledge in a Neural Network", section 2; Touvron et al. 2021,
     equation 2.
     """
+    check_distillation(distilled, teacher, alpha)
     if temperature <= 0:
         raise ValueError(f"temperature={temperature} must be positive")
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha={alpha} must lie between 0 and 1")
     student = (distilled / temperature).log_softmax(dim=-1)
     target = (teacher / temperature).log_softmax(dim=-1)
     divergence = (target.exp() * (target - student)).sum(dim=-1).mean()
-    return (1 - alpha) * F.cross_entropy(logits, labels) + alpha * temperature**2 * divergence
+    return (1 - alpha) * cross_entropy(logits, labels) + alpha * temperature**2 * divergence
 
 
-def hard_distillation_loss(logits: Tensor, distilled: Tensor, teacher: Tensor, labels: Tensor) -> Tensor:
-    """Half the cross-entropy to the labels, half that to the class the teacher finds likeliest.
+def hard_distillation_loss(
+    logits: Tensor, distilled: Tensor, teacher: Tensor, labels: Tensor, alpha: float = 0.5
+) -> Tensor:
+    """(1 − α) · cross-entropy to the labels + α · cross-entropy to the class that the teacher finds likeliest.
 
-    Arguments and result as of `soft_distillation_loss`. Source: Touvron et al. 2021, equation 3.
+    Arguments, result and errors as of `soft_distillation_loss`. Source: Touvron et al. 2021, equation 3, with α = ½.
     """
-    return 0.5 * F.cross_entropy(logits, labels) + 0.5 * F.cross_entropy(distilled, teacher.argmax(dim=-1))
+    check_distillation(distilled, teacher, alpha)
+    return (1 - alpha) * cross_entropy(logits, labels) + alpha * cross_entropy(distilled, teacher.argmax(dim=-1))
+
+
+def check_distillation(distilled: Tensor, teacher: Tensor, alpha: float) -> None:
+    """Raise a plain sentence unless student and teacher know the same classes and α is a share."""
+    if distilled.shape != teacher.shape:
+        raise ValueError(
+            f"distilled {tuple(distilled.shape)} and teacher {tuple(teacher.shape)} must have equal shapes"
+        )
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha={alpha} must lie between 0 and 1")

@@ -128,6 +128,7 @@ class PyramidStage(nn.Module):
         self.side = side
         self.embed = PatchEmbedding(patch_size, channels, d_model)
         self.positions = LearnedPositionalEncoding(d_model, max_tokens=side**2)
+        nn.init.normal_(self.positions.table, std=0.5)  # many small patches look alike: their places start louder
         self.encoder = Encoder(n_layers, d_model, n_heads, 2 * d_model)
         for block in self.encoder.blocks:
             block.attention = SpatialReductionAttention(d_model, n_heads, side, reduction)

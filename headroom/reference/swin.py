@@ -14,37 +14,7 @@ from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
 from headroom.reference.multihead import MultiHeadAttention
 from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid
-
-
-def split_windows(grid: Tensor, window: int) -> Tensor:
-    """`(batch, rows, columns, d_model)` → `(batch, windows, window², d_model)`, row by row; `window` divides both."""
-    x = grid.unflatten(2, (-1, window)).unflatten(1, (-1, window))  # (batch, down, window, across, window, d_model)
-    return x.transpose(2, 3).flatten(3, 4).flatten(1, 2)
-
-
-def merge_windows(windows: Tensor, rows: int) -> Tensor:
-    """`split_windows` undone: `(batch, windows, window², d_model)` → `(batch, rows, columns, d_model)`."""
-    window = math.isqrt(windows.size(2))
-    x = windows.unflatten(2, (window, window)).unflatten(1, (rows // window, -1))
-    return x.transpose(2, 3).flatten(3, 4).flatten(1, 2)
-
-
-def neighbours(side: int, window: int, shift: int) -> Tensor:
-    """Who may attend to whom in the windows of a grid that was rolled by `shift`, up and to the left.
-
-    What leaves the grid at one edge comes in at the other, into a window with strangers. Neighbours lie less than a
-    window apart in the image, along rows and along columns.
-
-    Returns:
-        bool `(windows, window², window²)`; all True if shift = 0.
-
-    Source: Liu et al. 2021, section 3.2, "Efficient batch computation for shifted configuration", figure 4.
-    """
-    origin = torch.arange(side).roll(-shift)  # the row (and column) of the image that each one of the grid comes from
-    places = torch.stack(torch.meshgrid(origin, origin, indexing="ij"), dim=-1)  # (side, side, 2)
-    places = split_windows(places[None], window)[0]  # (windows, window², 2)
-    apart = (places[:, :, None] - places[:, None, :]).abs().amax(dim=-1)
-    return apart < window
+from headroom.reference.windows import merge_windows, neighbours, split_windows
 
 
 class WindowAttention(MultiHeadAttention):
@@ -67,7 +37,8 @@ class WindowAttention(MultiHeadAttention):
         if side % window:
             raise ValueError(f"a grid of side={side} does not divide into windows of window={window}")
         self.side, self.window, self.shift = side, window, shift
-        self.bias = nn.Parameter(torch.zeros(n_heads, 2 * window - 1, 2 * window - 1))  # −(window − 1) … window − 1
+        # From −(window − 1) to window − 1, down and across. Its only positions: they start loud enough to be heard.
+        self.bias = nn.Parameter(torch.randn(n_heads, 2 * window - 1, 2 * window - 1))
         place = torch.cartesian_prod(torch.arange(window), torch.arange(window))  # (window², 2): row and column
         apart = place[:, None] - place + window - 1  # (window², window², 2): a row and a column of the bias
         self.register_buffer("apart", apart, persistent=False)

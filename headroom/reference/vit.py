@@ -84,3 +84,12 @@ class ViT(nn.Module):
         pooled = x.mean(dim=1) if self.class_token is None else x[:, 0]  # what [class] has gathered
         logits = self.head(pooled)
         return (logits, attention) if return_attention else logits
+
+    def new_head(self, n_classes: int) -> None:
+        """Put a new linear head, all zeros, in the old one's place: what the encoder has learned serves other classes.
+
+        Source: Dosovitskiy et al. 2021, section 3.2.
+        """
+        self.head = nn.Linear(self.head.in_features, n_classes).to(self.head.weight)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
