@@ -46,8 +46,10 @@ def scaled_dot_product_attention(
 def attention_output(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
     """The output of `scaled_dot_product_attention` alone, computed the faster way: the weights are not for show here.
 
-    Arguments and errors as there. Torch's kernel goes through the keys block by block and keeps no weights at all (Dao
-    et al. 2022, "FlashAttention"); on a CPU, a short sequence is done sooner without it.
+    Torch's kernel goes through the keys block by block and keeps no weights at all; on a CPU, a short sequence is done
+    sooner without it. Arguments and errors as there; returns `(..., n_queries, d_v)`.
+
+    Source: Vaswani et al. 2017, equation 1; Dao et al. 2022, "FlashAttention", algorithm 1.
     """
     if q.device.type == "cpu" and k.size(-2) < SHORT:
         return scaled_dot_product_attention(q, k, v, mask, dropout)[0]
@@ -77,7 +79,10 @@ def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
         n_tokens: the padded length.
 
     Returns:
-        bool `(batch, 1, 1, n_tokens)`: hides keys, from every head and every query alike.
+        bool `(batch, 1, 1, n_tokens)`: hides keys, from every head and every query alike. A sequence without any real
+        token leaves its queries nothing to attend to.
+
+    Source: as `key_padding_mask` of `torch.nn.MultiheadAttention`, with True the other way round.
     """
     real = torch.arange(n_tokens, device=lengths.device) < lengths[:, None]  # (batch, n_tokens)
     return real[:, None, None, :]

@@ -12,6 +12,8 @@ class KeyValueCache:
 
     Attributes:
         keys, values: `(batch, heads, tokens, d_head)`, or None while empty.
+
+    Source: Shazeer 2019, section 2.4.1.
     """
 
     def __init__(self) -> None:
@@ -37,7 +39,12 @@ class KeyValueCache:
 
 
 class DecoderCache:
-    """The caches of a decoder: for each layer, one for self-attention and one for cross-attention."""
+    """The caches of a decoder: for each layer, one for self-attention and one for cross-attention.
+
+    The first holds `(batch, heads, target tokens so far, d_head)`, the second `(batch, heads, source_tokens, d_head)`.
+
+    Source: as `KeyValueCache`.
+    """
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [(KeyValueCache(), KeyValueCache()) for _ in range(n_layers)]

@@ -22,6 +22,11 @@ class DecoderBlock(nn.Module):
         pre_norm: whether a branch normalises what it reads, or the sum is normalised after it (as in the 2017 paper).
         norm: which normalisation.
         rotary: whether self-attention turns queries and keys by their position.
+
+    Raises:
+        ValueError: as `MultiHeadSelfAttention`.
+
+    Source: Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(
@@ -88,6 +93,8 @@ class Decoder(nn.Module):
     Args:
         n_layers: number of blocks.
         d_model, n_heads, d_ff, **options: as of `DecoderBlock`, for every block.
+
+    Source: Vaswani et al. 2017, section 3.1.
     """
 
     def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, **options):

@@ -25,6 +25,8 @@ def greedy_decode(
 
     Returns:
         token ids `(batch, at most max_tokens)` without the start token; after its end token, a row repeats it.
+
+    Source: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks", section 3.2, with one beam.
     """
     return _decode(model, source, start, end, max_tokens, source_mask, lambda logits: logits.argmax(dim=-1))
 
@@ -45,8 +47,12 @@ def sample_decode(
         temperature: below 1 favours likely tokens, above 1 evens them out; greater than 0.
         generator: where the random numbers come from; by default torch's own.
 
+    Returns: `(batch, at most max_tokens)`, as of `greedy_decode`.
+
     Raises:
         ValueError: the temperature is not greater than 0.
+
+    Source: Ackley, Hinton & Sejnowski 1985, "A Learning Algorithm for Boltzmann Machines", for the temperature.
     """
     if temperature <= 0:
         raise ValueError(f"temperature={temperature} must be greater than 0; greedy_decode is its limit at 0")

@@ -31,6 +31,8 @@ class FeedForward(nn.Module):
 class DropPath(nn.Module):
     """While training, skips a branch for a whole sample with probability `rate`, and scales the rest up.
 
+    `(batch, ...)` in and out; a skipped sample's branch is 0, and only the residual stream goes on.
+
     Source: Huang et al. 2016, "Deep Networks with Stochastic Depth".
     """
 
@@ -56,6 +58,11 @@ class EncoderBlock(nn.Module):
         pre_norm: whether a branch normalises what it reads, or the sum is normalised after it (as in the 2017 paper).
         norm: which normalisation: `LayerNorm`, `RMSNorm`, `BatchNorm`.
         rotary: whether attention turns queries and keys by their position.
+
+    Raises:
+        ValueError: as `MultiHeadSelfAttention`.
+
+    Source: Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(
@@ -97,6 +104,8 @@ class Encoder(nn.Module):
         d_model, n_heads, d_ff: as of `EncoderBlock`.
         drop_path: the last block's rate; earlier blocks get proportionally less.
         **options: `dropout`, `pre_norm`, `norm` and `rotary`, passed on to every `EncoderBlock`.
+
+    Source: Vaswani et al. 2017, section 3.1; the last norm: Xiong et al. 2020, table 1.
     """
 
     def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, drop_path: float = 0.0, **options):

@@ -23,6 +23,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0, ignor
 
     Raises:
         ValueError: the shapes do not go together, or `smoothing` is not in [0, 1).
+
+    Source: Szegedy et al. 2016, section 7, with the uniform distribution over tokens.
     """
     if logits.shape[:-1] != targets.shape:
         raise ValueError(

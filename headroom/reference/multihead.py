@@ -89,7 +89,12 @@ class MultiHeadSelfAttention(MultiHeadAttention):
     """Multi-head attention of a sequence to itself.
 
     Args: as of `MultiHeadAttention`, and
-        rotary: turn queries and keys by their position (see `rotate`); `d_head` must be even.
+        rotary: turn queries and keys by their position (see `rotate`).
+
+    Raises:
+        ValueError: `d_model` does not divide into `n_heads` equal heads, or rotary positions get heads of odd width.
+
+    Source: Vaswani et al. 2017, section 3.2.3, the second of its three uses of attention; rotary: Su et al. 2021.
     """
 
     def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0, rotary: bool = False):

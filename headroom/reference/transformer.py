@@ -3,13 +3,13 @@
 import math
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from headroom.reference.attention import causal_mask
 from headroom.reference.cache import DecoderCache
 from headroom.reference.decoder import Decoder
 from headroom.reference.encoder import Encoder
+from headroom.reference.initialise import glorot
 from headroom.reference.positional import PositionalEncoding
 
 
@@ -31,6 +31,8 @@ class Transformer(nn.Module):
     Raises:
         ValueError: a vocabulary is shared but differs in size, `scale` is none of the three, `n_heads` does not
             divide `d_model`.
+
+    Source: Vaswani et al. 2017, sections 3.1, 3.4 and 3.5; linear maps start as in `glorot`.
     """
 
     def __init__(
@@ -62,14 +64,10 @@ class Transformer(nn.Module):
         self.head = nn.Linear(d_model, n_target, bias=False)
         self.embedding_scale = math.sqrt(d_model) if scale == "emb" else 1.0
         self.logit_scale = 1 / math.sqrt(d_model) if scale == "prj" else 1.0
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                # An embedded token enters the blocks with features of variance 1, unless nothing is scaled.
-                nn.init.normal_(module.weight, std=1.0 if scale == "prj" else 1 / math.sqrt(d_model))
+        glorot(self)
+        for embedding in (self.embed_source, self.embed_target):
+            # An embedded token enters the blocks with features of variance 1, unless nothing is scaled.
+            nn.init.normal_(embedding.weight, std=1.0 if scale == "prj" else 1 / math.sqrt(d_model))
         if share_target_output:
             self.head.weight = self.embed_target.weight
 
