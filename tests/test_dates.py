@@ -25,6 +25,7 @@ from headroom.data import (
     days_of,
     split_of,
     styles,
+    where_written,
     write_date,
     written_dates,
 )
@@ -419,3 +420,22 @@ def test_an_unknown_character_is_named_with_its_text():
 def test_vocabularies_refuse_what_they_cannot_do(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_where_a_date_says_what(language):
+    """Year, month and day are found where they stand: the year's four digits, the day's number, and none overlaps."""
+    for style in styles(language):
+        for day in (date(2021, 3, 4), date(1999, 12, 31), date(2003, 8, 1)):
+            text, places = write_date(day, language, style), where_written(day, language, style)
+            assert places.keys() == {"year", "month", "day"}
+            assert text[places["year"]] == str(day.year)
+            assert re.match(r"\d+", text[places["day"]])[0].lstrip("0") == str(day.day)
+            assert text[places["month"]].lstrip("0") == str(day.month) or text[places["month"]][0].isalpha()
+            taken = [i for place in places.values() for i in range(place.start, place.stop)]
+            assert len(taken) == len(set(taken)) and all(not text[i].isspace() for i in taken)
+
+
+def test_where_a_spanish_date_says_what():
+    text, places = write_date(date(2021, 3, 4), "es"), where_written(date(2021, 3, 4), "es")
+    assert {part: text[place] for part, place in places.items()} == {"day": "4", "month": "marzo", "year": "2021"}

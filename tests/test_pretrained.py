@@ -1,14 +1,13 @@
 """The models that come with the course: as good as their files say, and made by today's recipes."""
 
 import re
-from dataclasses import asdict
 
 import pytest
 import torch
 
 from headroom import pretrained
 from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, write_date, written_dates
-from headroom.recipes import DATES, VIT_DIGITS
+from headroom.recipes import DATES, VIT_DIGITS, Recipe
 from headroom.reference import padding_mask
 from headroom.training import accuracy, exact_match
 
@@ -18,7 +17,7 @@ REMAKE = "remake it: python -m headroom.pretrained"
 @pytest.mark.parametrize("name, recipe, bytes_", [("vit_digits", VIT_DIGITS, 400_000), ("dates", DATES, 900_000)])
 def test_a_checkpoint_was_made_with_todays_recipe(name, recipe, bytes_):
     stored = pretrained.checkpoint(name)
-    assert stored["recipe"] == asdict(recipe), REMAKE
+    assert Recipe(**stored["recipe"]) == recipe, REMAKE
     assert stored["seed"] == pretrained.SEED
     assert (pretrained.FOLDER / f"{name}.pt").stat().st_size < bytes_
 

@@ -8,6 +8,7 @@ from headroom.data.dates import (
     days_of,
     split_of,
     styles,
+    where_written,
     write_date,
     written_dates,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "some_digits",
     "split_of",
     "styles",
+    "where_written",
     "write_date",
     "written_dates",
 ]

@@ -99,7 +99,6 @@ SOURCE = Vocabulary(
 TARGET = Vocabulary("0123456789-")
 
 
-Writer = Callable[[date], str]
 Field = tuple[str, list[str]]  # what of a day decides (the "month", …), and the texts that it chooses from
 
 
@@ -201,10 +200,24 @@ def write_date(day: date, language: str, style: str = "long") -> str:
     Raises:
         ValueError: there is no such language, or no such style in it.
     """
-    forms = _forms(language)
-    if style not in forms:
-        raise ValueError(f"style={style!r} is not one of language {language!r}: {', '.join(forms)}")
-    return forms[style](day)
+    return _form(language, style)(day)
+
+
+def where_written(day: date, language: str, style: str = "long") -> dict[str, slice]:
+    """Which characters of `write_date(day, language, style)` say the year, the month and the day.
+
+    For `date(2021, 3, 4)` in "es" that is `{"day": slice(0, 1), "month": slice(5, 10), "year": slice(14, 18)}`: "4",
+    "marzo" and "2021" in "4 de marzo de 2021". An ordinal's ending belongs to the day.
+
+    Args and errors: as of `write_date`.
+    """
+    form, end, places = _form(language, style), 0, {}
+    for (which, _), text in zip(form.parts, form.texts(day), strict=True):
+        if which in ("year", "month", "day"):
+            start = places[which].start if which in places else end
+            places[which] = slice(start, end + len(text))
+        end += len(text)
+    return places
 
 
 def styles(language: str) -> tuple[str, ...]:
@@ -236,7 +249,7 @@ def _check_split(split: str) -> None:
 
 
 @cache
-def _forms(language: str) -> dict[str, Writer]:
+def _forms(language: str) -> dict[str, "_Form"]:
     """A function for each style of a language, from a day to its written form."""
     locale = _locale(language)
     patterns = {name: locale.date_formats[name].pattern for name in ("full", "long", "medium")}
@@ -284,14 +297,18 @@ def _fields(language: str) -> dict[str, Field]:
     return fields | {"EEE": fields["E"]}
 
 
-def _compile(pattern: str, fields: dict[str, Field], change: Callable[[str], str]) -> Writer:
-    """The function that writes a day by a pattern: names and words go through `change` here, once and for all."""
-    parts: list[Field] = []
-    for quoted, field, _, other in re.findall(r"'([^']*)'|(([A-Za-z])\3*)|([^A-Za-z']+)", pattern):
-        which, texts = fields[field] if field else ("always", [quoted or re.sub(r"\s", " ", other)])
-        parts.append((which, [change(text) for text in texts]))
+@dataclass(frozen=True)
+class _Form:
+    """One style of one language: a function from a day to its written form.
 
-    def write(day: date) -> str:
+    Attributes:
+        parts: what follows what, each with all the texts it may become.
+    """
+
+    parts: list[Field]
+
+    def texts(self, day: date) -> list[str]:
+        """What each part becomes on that day."""
         at = {
             "always": 0,
             "year": day.year - 1,
@@ -299,9 +316,28 @@ def _compile(pattern: str, fields: dict[str, Field], change: Callable[[str], str
             "day": day.day - 1,
             "weekday": day.weekday(),
         }
-        return "".join([texts[at[which]] for which, texts in parts])
+        return [texts[at[which]] for which, texts in self.parts]
 
-    return write
+    def __call__(self, day: date) -> str:
+        return "".join(self.texts(day))
+
+
+def _form(language: str, style: str) -> _Form:
+    """That style; ValueError if there is no such language, or no such style in it."""
+    forms = _forms(language)
+    if style not in forms:
+        raise ValueError(f"style={style!r} is not one of language {language!r}: {', '.join(forms)}")
+    return forms[style]
+
+
+def _compile(pattern: str, fields: dict[str, Field], change: Callable[[str], str]) -> _Form:
+    """The form of a pattern: names and words go through `change` here, once and for all."""
+    parts: list[Field] = []
+    for quoted, field, _, other in re.findall(r"'([^']*)'|(([A-Za-z])\3*)|([^A-Za-z']+)", pattern):
+        which, texts = fields[field] if field else ("always", [quoted or re.sub(r"\s", " ", other)])
+        parts.append((which, [change(text) for text in texts]))
+
+    return _Form(parts)
 
 
 def _upper(text: str) -> str:
