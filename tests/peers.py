@@ -69,3 +69,14 @@ def torch_block(ours):
     for a, b in ((ours.norm_1, theirs.norm1), (ours.norm_2, theirs.norm2)):
         b.load_state_dict({"weight": a.gamma, "bias": a.beta})
     return theirs
+
+
+def block_pairs(ours, theirs):
+    """The parameters of our block beside those of torch's that correspond one to one."""
+    return [
+        (ours.norm_1.gamma, theirs.norm1.weight),
+        (ours.norm_2.beta, theirs.norm2.bias),
+        (ours.attention.w_o.weight, theirs.self_attn.out_proj.weight),
+        (ours.feed_forward.expand.weight, theirs.linear1.weight),
+        (ours.feed_forward.shrink.bias, theirs.linear2.bias),
+    ]

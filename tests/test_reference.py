@@ -1,16 +1,22 @@
 """The reference against torch's own layers in float64, values and gradients, and the properties the course teaches."""
 
+import inspect
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from peers import assert_same, float64, leaf, quick, seeds, shake, torch_attention, torch_block  # noqa: F401
+from peers import assert_same, block_pairs, float64, leaf, quick, seeds, shake, torch_attention, torch_block  # noqa: F401
 from torch import nn
 
 from headroom import reference as ref
+
+FOLDER = Path(ref.__file__).parent
+
 
 # Attention
 
@@ -249,17 +255,6 @@ def test_layer_norm_of_equal_features_is_beta():
 # Encoder
 
 
-def block_pairs(ours, theirs):
-    """The parameters of our block beside those of torch's that correspond one to one."""
-    return [
-        (ours.norm_1.gamma, theirs.norm1.weight),
-        (ours.norm_2.beta, theirs.norm2.bias),
-        (ours.attention.w_o.weight, theirs.self_attn.out_proj.weight),
-        (ours.feed_forward.expand.weight, theirs.linear1.weight),
-        (ours.feed_forward.shrink.bias, theirs.linear2.bias),
-    ]
-
-
 @pytest.mark.parametrize("name", MASKS)
 def test_encoder_block_equals_torchs(name):
     mask = MASKS[name]
@@ -300,75 +295,26 @@ def test_drop_path_grows_with_depth():
     assert [block.drop_path.rate for block in encoder.blocks] == pytest.approx([0.05, 0.1, 0.15, 0.2])
 
 
-# Vision Transformer
+# What the files promise to their reader
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_patchify_equals_unfold(channels):
-    images = torch.randn(2, channels, 12, 8)
-    patches = ref.patchify(images, 4)
-    assert patches.shape == (2, 6, channels * 16)
-    assert torch.equal(patches, F.unfold(images, kernel_size=4, stride=4).transpose(1, 2))
+def test_every_file_can_be_read_in_one_go():
+    lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in FOLDER.rglob("*.py")}
+    assert {name: length for name, length in lengths.items() if length > 150} == {}
 
 
-def test_patch_embedding_equals_a_convolution_with_its_stride():
-    embed = ref.PatchEmbedding(patch_size=4, channels=3, d_model=5)
-    images = leaf(2, 3, 12, 8)
-    weight = embed.projection.weight.unflatten(1, (3, 4, 4))
-    expected = F.conv2d(images, weight, embed.projection.bias, stride=4).flatten(2).transpose(1, 2)
-    assert_same(embed(images), expected, [(images, images), (embed.projection.weight, embed.projection.weight)])
+@pytest.mark.parametrize("name", ref.__all__)
+def test_every_public_name_says_where_it_comes_from_and_in_which_shapes(name):
+    thing = getattr(ref, name)
+    text = inspect.getdoc(thing)
+    assert "Source: " in text
+    with_forward = text + (inspect.getdoc(thing.forward) or "") if issubclass_of_module(thing) else text
+    if "_schedule" not in name and name not in (
+        "glorot",
+        "paper_learning_rate",
+    ):  # these have to do with no tensor's shape
+        assert re.search(r"`\(.+\)`", with_forward), "no shape is named"
 
 
-def test_vit_equals_one_built_from_torchs_layers():
-    vit = shake(
-        ref.ViT(image_size=8, patch_size=4, channels=2, n_classes=3, d_model=12, n_layers=2, n_heads=3, d_ff=17)
-    )
-    blocks = [torch_block(block) for block in vit.encoder.blocks]
-    images = leaf(5, 2, 8, 8)
-    logits = vit(images)
-
-    x = vit.embed.projection(F.unfold(images, kernel_size=4, stride=4).transpose(1, 2))
-    x = torch.cat([vit.class_token.expand(5, 1, 12), x], dim=1) + vit.positions.table
-    for block in blocks:
-        x = block(x)
-    x = F.layer_norm(x, (12,), vit.encoder.norm.gamma, vit.encoder.norm.beta)
-    pairs = [(p, p) for p in (images, vit.class_token, vit.positions.table, vit.head.weight)]
-    for ours, theirs in zip(vit.encoder.blocks, blocks, strict=True):
-        pairs += block_pairs(ours, theirs)
-    assert_same(logits, vit.head(x[:, 0]), pairs)
-
-
-def test_vit_returns_attention_on_request_and_trains_every_parameter():
-    vit = ref.ViT()
-    images = torch.randn(3, 1, 28, 28)
-    logits, attention = vit(images, return_attention=True)
-    assert logits.shape == (3, 10) and attention.shape == (3, 2, 4, 17, 17)
-    torch.testing.assert_close(vit(images), logits)
-    F.cross_entropy(logits, torch.tensor([1, 2, 3])).backward()
-    # A key's bias adds the same to all of a query's scores: the softmax does not see it.
-    idle = [n for n, p in vit.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-12]
-    assert all(name.endswith("w_k.bias") for name in idle), idle
-
-
-def test_images_that_do_not_divide_into_patches_are_refused():
-    with pytest.raises(ValueError, match="an image of 28×28 does not divide into patches of patch_size=5"):
-        ref.patchify(torch.randn(1, 1, 28, 28), 5)
-    with pytest.raises(ValueError, match="image_size=28 does not divide into patches of patch_size=5"):
-        ref.ViT(patch_size=5)
-
-
-@quick
-@given(seed=seeds, layers=st.integers(1, 4), heads=st.integers(1, 3), tokens=st.integers(1, 6))
-def test_rollout_rows_sum_to_one(seed, layers, heads, tokens):
-    torch.manual_seed(seed)
-    rollout = ref.attention_rollout(torch.randn(2, layers, heads, tokens, tokens).softmax(-1))
-    assert (rollout >= 0).all()
-    torch.testing.assert_close(rollout.sum(-1), torch.ones(2, tokens))
-
-
-def test_rollout_multiplies_layers_from_the_input_upwards():
-    first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
-    second = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    rollout = ref.attention_rollout(torch.stack([first, second])[None, :, None])
-    half = torch.eye(2) / 2
-    torch.testing.assert_close(rollout[0], (second / 2 + half) @ (first / 2 + half))
+def issubclass_of_module(thing) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, nn.Module)

@@ -12,7 +12,7 @@ from headroom.reference.initialise import glorot
 from headroom.reference.loss import cross_entropy
 from headroom.reference.multihead import MultiHeadAttention, MultiHeadSelfAttention
 from headroom.reference.norm import BatchNorm, LayerNorm, RMSNorm
-from headroom.reference.patches import PatchEmbedding, patchify, patchify_unfold, to_grid, to_tokens
+from headroom.reference.patches import PatchEmbedding, patchify, patchify_unfold
 from headroom.reference.positional import (
     LearnedPositionalEncoding,
     PositionalEncoding,
@@ -78,6 +78,4 @@ __all__ = [
     "sinusoidal_encoding_2d",
     "soft_distillation_loss",
     "split_windows",
-    "to_grid",
-    "to_tokens",
 ]

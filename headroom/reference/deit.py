@@ -100,7 +100,9 @@ def hard_distillation_loss(
 ) -> Tensor:
     """(1 − α) · cross-entropy to the labels + α · cross-entropy to the class that the teacher finds likeliest.
 
-    Arguments, result and errors as of `soft_distillation_loss`. Source: Touvron et al. 2021, equation 3, with α = ½.
+    Arguments `(batch, n_classes)`, result and errors as of `soft_distillation_loss`.
+
+    Source: Touvron et al. 2021, equation 3, with α = ½.
     """
     check_distillation(distilled, teacher, alpha)
     return (1 - alpha) * cross_entropy(logits, labels) + alpha * cross_entropy(distilled, teacher.argmax(dim=-1))

@@ -19,6 +19,8 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
 
     Raises:
         ValueError: the image does not divide into patches.
+
+    Source: Dosovitskiy et al. 2021, section 3.1: x ∈ ℝ^(H×W×C) becomes x_p ∈ ℝ^(N×(P²·C)).
     """
     rows, columns = count_patches(images, patch_size)
     batch, channels = images.shape[:2]
@@ -28,7 +30,12 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
 
 
 def patchify_unfold(images: Tensor, patch_size: int) -> Tensor:
-    """`patchify` by torch's sliding window, moved a whole patch at a time. Arguments, result and errors as there."""
+    """`patchify` by torch's sliding window, moved a whole patch at a time.
+
+    Arguments, errors and result, `(batch, patches, channels · patch_size²)`, as there.
+
+    Source: Dosovitskiy et al. 2021, section 3.1.
+    """
     count_patches(images, patch_size)
     return F.unfold(images, kernel_size=patch_size, stride=patch_size).transpose(1, 2)
 

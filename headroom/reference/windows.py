@@ -18,6 +18,8 @@ def split_windows(grid: Tensor, window: int) -> Tensor:
 
     Raises:
         ValueError: the grid does not divide into windows.
+
+    Source: Liu et al. 2021, section 3.2, "Self-attention in non-overlapped windows".
     """
     rows, columns = grid.shape[1:3]
     if rows % window or columns % window:
@@ -27,7 +29,10 @@ def split_windows(grid: Tensor, window: int) -> Tensor:
 
 
 def merge_windows(windows: Tensor, rows: int) -> Tensor:
-    """`split_windows` undone: `(batch, windows, window², d_model)` → `(batch, rows, columns, d_model)`."""
+    """`split_windows` undone: `(batch, windows, window², d_model)` → `(batch, rows, columns, d_model)`.
+
+    Source: Liu et al. 2021, section 3.2.
+    """
     window = math.isqrt(windows.size(2))
     x = windows.unflatten(2, (window, window)).unflatten(1, (rows // window, -1))
     return x.transpose(2, 3).flatten(3, 4).flatten(1, 2)

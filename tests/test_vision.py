@@ -1,0 +1,606 @@
+"""The vision side of the reference: equal to torch, torchvision or slow loops in float64, values and gradients."""
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from peers import assert_same, block_pairs, float64, leaf, quick, seeds, shake, torch_block  # noqa: F401
+from torch import nn
+
+from headroom import reference as ref
+from headroom.data import Digits
+from headroom.pretrained import checkpoint, pretrained_vit
+from headroom.recipes import Distillation, Recipe
+from headroom.reference.patches import to_grid, to_tokens
+from headroom.training import distill, seed_everything, train
+
+SMALL = {"image_size": 8, "patch_size": 4, "channels": 2, "n_classes": 3}
+CLASSIFIERS = {
+    "ViT": ref.ViT,
+    "ViT, mean": lambda **options: ref.ViT(**options, pooling="mean"),
+    "DeiT": ref.DeiT,
+    "CPVT": ref.CPVT,
+    "PVT": ref.PVT,
+    "Swin": ref.Swin,
+    "ConvNet": ref.ConvNet,
+}
+classifiers = pytest.mark.parametrize("make", CLASSIFIERS.values(), ids=CLASSIFIERS)
+
+
+# Every classifier
+
+
+@classifiers
+def test_a_classifier_returns_logits_and_trains_every_parameter(make):
+    model = shake(make())
+    images = torch.randn(3, 1, 28, 28)
+    logits = model(images)
+    assert logits.shape == (3, 10)
+    F.cross_entropy(logits, torch.tensor([1, 2, 3])).backward()
+    # A key's bias adds the same to all of a query's scores: the softmax does not see it.
+    idle = [n for n, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-12]
+    assert all(name.endswith("w_k.bias") for name in idle), idle
+
+
+@classifiers
+def test_an_image_is_classified_by_itself_alone(make):
+    model = shake(make(channels=3)).eval()
+    images = torch.randn(4, 3, 28, 28)
+    torch.testing.assert_close(model(images)[[2]], model(images[[2]]))
+
+
+@classifiers
+@pytest.mark.parametrize("shape", [(2, 3, 28, 28), (1, 28, 28), (28, 28)])
+def test_images_of_another_shape_are_refused(make, shape):
+    with pytest.raises(ValueError, match=r"images has shape \(.*\); it must be \(batch, 1, ") as caught:
+        make()(torch.randn(shape))
+    assert str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ViT", "ViT, mean", "DeiT", "PVT", "Swin"])
+def test_images_of_another_size_are_refused_where_places_are_fixed(name):
+    with pytest.raises(ValueError, match=r"images has shape \(2, 1, 21, 21\); it must be \(batch, 1, 28, 28\)"):
+        CLASSIFIERS[name]()(torch.randn(2, 1, 21, 21))
+
+
+def test_linear_maps_start_as_glorot_and_bengio_say():
+    model = nn.Sequential(nn.Linear(300, 500), nn.Conv2d(1, 2, 3), nn.Linear(500, 10, bias=False))
+    untouched = model[1].weight.clone()
+    ref.glorot(model)
+    limit = math.sqrt(6 / 800)
+    assert limit * 0.99 < model[0].weight.abs().max().item() <= limit
+    assert model[0].weight.std().item() == pytest.approx(limit / math.sqrt(3), rel=0.01), "uniform"
+    assert not model[0].bias.any()
+    assert torch.equal(model[1].weight, untouched)
+
+
+# Patches
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_patchify_cuts_squares_row_by_row(channels):
+    images = torch.randn(2, channels, 12, 8)
+    patches = ref.patchify(images, 4)
+    assert patches.shape == (2, 6, channels * 16)
+    for row in range(3):
+        for column in range(2):
+            square = images[:, :, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
+            assert torch.equal(patches[:, 2 * row + column], square.flatten(1))
+    assert torch.equal(ref.patchify_unfold(images, 4), patches)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_three_patch_embeddings_are_one(channels):
+    embed = shake(ref.PatchEmbedding(patch_size=4, channels=channels, d_model=5))
+    weight, bias = embed.projection.weight, embed.projection.bias
+    images = leaf(2, channels, 12, 8)
+    convolution = embed.as_convolution()
+    assert_same(
+        embed(images),
+        to_tokens(convolution(images)),
+        [(images, images), (bias, convolution.bias)],
+    )
+    unfolded = F.linear(ref.patchify_unfold(images, 4), weight, bias)
+    assert_same(embed(images), unfolded, [(p, p) for p in (images, weight, bias)])
+    direction = torch.randn(2, 6, 5)
+    embed(images).backward(direction)
+    to_tokens(convolution(images)).backward(direction)
+    torch.testing.assert_close(weight.grad, convolution.weight.grad.flatten(1))
+
+
+def test_the_convolution_has_weights_of_its_own():
+    embed = ref.PatchEmbedding(4, 1, 5)
+    convolution = embed.as_convolution()
+    before = embed.projection.weight.clone()
+    with torch.no_grad():
+        convolution.weight.zero_()
+    assert torch.equal(embed.projection.weight, before)
+
+
+def test_a_grid_and_its_tokens_are_the_same_numbers():
+    grid = torch.randn(2, 5, 3, 4)
+    tokens = to_tokens(grid)
+    assert tokens.shape == (2, 12, 5) and torch.equal(tokens[:, 4 * 1 + 2], grid[:, :, 1, 2])
+    assert torch.equal(to_grid(tokens, rows=3), grid)
+
+
+@pytest.mark.parametrize("cut", [ref.patchify, ref.patchify_unfold])
+def test_images_that_do_not_divide_into_patches_are_refused(cut):
+    with pytest.raises(ValueError, match="an image of 28×28 does not divide into patches of patch_size=5"):
+        cut(torch.randn(1, 1, 28, 28), 5)
+    for make in (ref.ViT, ref.DeiT):
+        with pytest.raises(ValueError, match="image_size=28 does not divide into patches of patch_size=5"):
+            make(patch_size=5)
+
+
+# Vision Transformer
+
+
+@pytest.mark.parametrize("pooling", ["class", "mean"])
+def test_vit_equals_one_built_from_torchs_layers(pooling):
+    vit = shake(ref.ViT(**SMALL, d_model=12, n_layers=2, n_heads=3, d_ff=17, pooling=pooling))
+    blocks = [torch_block(block) for block in vit.encoder.blocks]
+    images = leaf(5, 2, 8, 8)
+    logits = vit(images)
+
+    x = vit.embed.projection(F.unfold(images, kernel_size=4, stride=4).transpose(1, 2))
+    if pooling == "class":
+        x = torch.cat([vit.class_token.expand(5, 1, 12), x], dim=1)
+    x = x + vit.positions.table
+    for block in blocks:
+        x = block(x)
+    x = F.layer_norm(x, (12,), vit.encoder.norm.gamma, vit.encoder.norm.beta)
+    pairs = [(p, p) for p in (images, vit.positions.table, vit.head.weight)]
+    if pooling == "class":
+        pairs.append((vit.class_token, vit.class_token))
+    for ours, theirs in zip(vit.encoder.blocks, blocks, strict=True):
+        pairs += block_pairs(ours, theirs)
+    assert_same(logits, vit.head(x[:, 0] if pooling == "class" else x.mean(1)), pairs)
+
+
+@pytest.mark.parametrize("pooling, tokens", [("class", 17), ("mean", 16)])
+def test_vit_returns_attention_on_request(pooling, tokens):
+    vit = ref.ViT(pooling=pooling)
+    images = torch.randn(3, 1, 28, 28)
+    logits, attention = vit(images, return_attention=True)
+    assert attention.shape == (3, 2, 4, tokens, tokens)
+    torch.testing.assert_close(vit(images), logits)
+
+
+def test_an_unknown_pooling_is_refused():
+    with pytest.raises(ValueError, match='pooling=\'max\' must be "class" or "mean"'):
+        ref.ViT(pooling="max")
+
+
+def test_without_positions_a_vit_is_blind_to_the_order_of_patches():
+    vit = shake(ref.ViT())
+    images = torch.randn(2, 1, 28, 28)
+    mixed = F.fold(ref.patchify(images, 7)[:, torch.randperm(16)].transpose(1, 2), 28, kernel_size=7, stride=7)
+    assert not torch.allclose(vit(mixed), vit(images))
+    with torch.no_grad():
+        vit.positions.table.zero_()
+    torch.testing.assert_close(vit(mixed), vit(images))
+
+
+def test_the_shipped_weights_fit_the_default_vit():
+    torch.set_default_dtype(torch.float32)
+    weights = checkpoint("vit_digits")["weights"]
+    vit = ref.ViT()
+    assert list(vit.state_dict()) == list(weights)
+    assert sum(p.numel() for p in vit.parameters()) == sum(w.numel() for w in weights.values()) == 72_074
+    assert pretrained_vit()(torch.zeros(1, 1, 28, 28)).shape == (1, 10)
+
+
+def test_a_new_head_starts_at_zero_and_leaves_the_rest():
+    vit = shake(ref.ViT())
+    before = copy.deepcopy(vit.encoder.state_dict())
+    vit.new_head(4)
+    assert not vit(torch.randn(2, 1, 28, 28)).any() and vit.head.out_features == 4
+    assert all(torch.equal(value, before[name]) for name, value in vit.encoder.state_dict().items())
+
+
+# Rollout
+
+
+@quick
+@given(seed=seeds, layers=st.integers(1, 4), heads=st.integers(1, 3), tokens=st.integers(1, 6))
+def test_rollout_rows_sum_to_one(seed, layers, heads, tokens):
+    torch.manual_seed(seed)
+    rollout = ref.attention_rollout(torch.randn(2, layers, heads, tokens, tokens).softmax(-1))
+    assert (rollout >= 0).all()
+    torch.testing.assert_close(rollout.sum(-1), torch.ones(2, tokens))
+
+
+def test_rollout_multiplies_layers_from_the_input_upwards():
+    first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    second = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    rollout = ref.attention_rollout(torch.stack([first, second])[None, :, None])
+    half = torch.eye(2) / 2
+    torch.testing.assert_close(rollout[0], (second / 2 + half) @ (first / 2 + half))
+
+
+# PVT
+
+
+def sra_by_loops(attention, x):
+    """Spatial-reduction attention, a sample, a square, a head and a query at a time."""
+    side, squares = attention.side, attention.side // attention.reduction
+    outputs = []
+    for tokens in x:
+        grid = tokens.reshape(side, side, -1)
+        memory = []
+        for i in range(squares):
+            for j in range(squares):
+                r = attention.reduction
+                square = grid[i * r : (i + 1) * r, j * r : (j + 1) * r]  # (R, R, d_model)
+                summed = attention.reduce.projection(square.permute(2, 0, 1).reshape(-1))
+                memory.append(F.layer_norm(summed, summed.shape, attention.norm.gamma, attention.norm.beta))
+        memory = torch.stack(memory)
+        q, k, v = attention.w_q(tokens), attention.w_k(memory), attention.w_v(memory)
+        d_head = q.size(-1) // attention.n_heads
+        heads = []
+        for h in range(attention.n_heads):
+            part = slice(h * d_head, (h + 1) * d_head)
+            rows = [
+                (torch.stack([q[t, part] @ k[s, part] for s in range(len(k))]) / d_head**0.5).softmax(0) @ v[:, part]
+                for t in range(len(q))
+            ]
+            heads.append(torch.stack(rows))
+        outputs.append(attention.w_o(torch.cat(heads, dim=-1)))
+    return torch.stack(outputs)
+
+
+def test_spatial_reduction_attention_equals_loops():
+    attention = shake(ref.SpatialReductionAttention(d_model=6, n_heads=2, side=4, reduction=2))
+    x = leaf(2, 16, 6)
+    output, weights = attention(x, return_weights=True)
+    assert weights.shape == (2, 2, 16, 4)
+    assert_same(output, sra_by_loops(attention, x), [(x, x), *((p, p) for p in attention.parameters())])
+
+
+def test_its_reduction_is_a_strided_convolution():
+    attention = shake(ref.SpatialReductionAttention(d_model=6, n_heads=2, side=4, reduction=2))
+    x = torch.randn(3, 16, 6)
+    memory = attention.norm(to_tokens(attention.reduce.as_convolution()(to_grid(x, 4))))
+    torch.testing.assert_close(attention(x), ref.MultiHeadAttention.forward(attention, x, memory))
+
+
+def test_without_reduction_it_is_self_attention():
+    attention = shake(ref.SpatialReductionAttention(d_model=6, n_heads=2, side=3, reduction=1))
+    full = ref.MultiHeadSelfAttention(6, 2)
+    full.load_state_dict(attention.state_dict())
+    x, mask = torch.randn(2, 9, 6), ref.causal_mask(9)
+    torch.testing.assert_close(attention(x), full(x))
+    torch.testing.assert_close(attention(x, mask), full(x, mask))
+
+
+def test_a_reduction_that_does_not_divide_the_grid_is_refused():
+    with pytest.raises(ValueError, match="a grid of side=7 does not divide into squares of reduction=2"):
+        ref.SpatialReductionAttention(6, 2, side=7, reduction=2)
+
+
+def test_pvt_is_a_pyramid_and_returns_each_stages_attention():
+    pvt = shake(ref.PVT())
+    images = torch.randn(2, 1, 28, 28)
+    logits, attention = pvt(images, return_attention=True)
+    assert [tuple(a.shape) for a in attention] == [(2, 1, 2, 64, 4), (2, 1, 3, 16, 4), (2, 1, 4, 4, 4)]
+    torch.testing.assert_close(pvt(images), logits)
+    framed = ref.PVT(image_size=32)
+    framed.load_state_dict(pvt.state_dict())
+    torch.testing.assert_close(framed(F.pad(images, (2, 2, 2, 2))), logits, msg="the border is paper on every side")
+
+
+# Swin
+
+
+def window_attention_by_loops(attention, x):
+    """Every token attends to those less than a window away whose window is its own, one query and head at a time."""
+    side, window, shift = attention.side, attention.window, attention.shift
+
+    def place(token):
+        return divmod(token, side)
+
+    def home(token):  # windows start at `shift`, and again a window later; those before it are cut off by the edge
+        return tuple((at - shift) // window for at in place(token))
+
+    outputs = []
+    for tokens in x:
+        q, k, v = attention.w_q(tokens), attention.w_k(tokens), attention.w_v(tokens)
+        d_head = q.size(-1) // attention.n_heads
+        rows = []
+        for i in range(side**2):
+            others = [j for j in range(side**2) if home(j) == home(i)]
+            heads = []
+            for h in range(attention.n_heads):
+                part = slice(h * d_head, (h + 1) * d_head)
+                scores = []
+                for j in others:
+                    down, across = (a - b + window - 1 for a, b in zip(place(i), place(j), strict=True))
+                    scores.append(q[i, part] @ k[j, part] / d_head**0.5 + attention.bias[h, down, across])
+                heads.append(torch.stack(scores).softmax(0) @ v[others, part])
+            rows.append(attention.w_o(torch.cat(heads)))
+        outputs.append(torch.stack(rows))
+    return torch.stack(outputs)
+
+
+SHIFTS = [(4, 2, 0), (4, 2, 1), (6, 3, 1), (6, 3, 2), (3, 3, 0)]
+
+
+@pytest.mark.parametrize("side, window, shift", SHIFTS)
+def test_window_attention_equals_loops(side, window, shift):
+    attention = shake(ref.WindowAttention(d_model=4, n_heads=2, side=side, window=window, shift=shift))
+    x = leaf(1, side**2, 4)
+    used = [p for n, p in attention.named_parameters() if n != "w_k.bias"]
+    assert_same(attention(x), window_attention_by_loops(attention, x), [(x, x), *((p, p) for p in used)])
+
+
+@pytest.mark.parametrize("side, window, shift", SHIFTS)
+def test_window_attention_equals_torchvisions(side, window, shift):
+    shifted_window_attention = pytest.importorskip("torchvision.models.swin_transformer").shifted_window_attention
+    ours = shake(ref.WindowAttention(d_model=12, n_heads=3, side=side, window=window, shift=shift))
+    x = leaf(2, side**2, 12)
+    maps = (ours.w_q, ours.w_k, ours.w_v)
+    theirs = shifted_window_attention(
+        x.unflatten(1, (side, side)),
+        torch.cat([m.weight for m in maps]),
+        ours.w_o.weight,
+        ours.bias[:, ours.apart[..., 0], ours.apart[..., 1]][None],
+        [window, window],
+        ours.n_heads,
+        [shift, shift],
+        qkv_bias=torch.cat([m.bias for m in maps]),
+        proj_bias=ours.w_o.bias,
+        training=False,
+    )
+    used = [p for n, p in ours.named_parameters() if n != "w_k.bias"]
+    assert_same(ours(x), theirs.flatten(1, 2), [(x, x), *((p, p) for p in used)])
+
+
+@quick
+@given(seed=seeds, side=st.integers(1, 4), heads=st.integers(1, 3))
+def test_a_window_that_covers_all_is_full_attention(seed, side, heads):
+    torch.manual_seed(seed)
+    attention = shake(ref.WindowAttention(4 * heads, heads, side=side, window=side))
+    with torch.no_grad():
+        attention.bias.fill_(torch.randn(()))  # the same for all: the softmax does not see it
+    full = ref.MultiHeadSelfAttention(4 * heads, heads)
+    full.load_state_dict(attention.state_dict(), strict=False)
+    x = torch.randn(2, side**2, 4 * heads)
+    output, weights = attention(x, return_weights=True)
+    expected, expected_weights = full(x, return_weights=True)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(weights[:, 0], expected_weights)
+
+
+@quick
+@given(seed=seeds, window=st.integers(2, 3), across=st.integers(2, 3), data=st.data())
+def test_a_token_hears_its_own_window_and_no_stranger(seed, window, across, data):
+    """Change one token: what changes lies in its window, in the image and not around its edge."""
+    torch.manual_seed(seed)
+    side, shift = window * across, data.draw(st.integers(0, window - 1))
+    changed = data.draw(st.integers(0, side**2 - 1))
+    attention = shake(ref.WindowAttention(4, 2, side=side, window=window, shift=shift))
+    x = torch.randn(1, side**2, 4)
+    other = x.clone()
+    other[:, changed] += torch.randn(4)
+    heard = (attention(other) - attention(x)).abs().amax(dim=(0, 2)) > 1e-12
+    homes = (torch.arange(side) - shift).div(window, rounding_mode="floor")
+    row, column = divmod(changed, side)
+    expected = (homes == homes[row])[:, None] & (homes == homes[column])
+    assert torch.equal(heard, expected.flatten())
+
+
+def test_a_shift_lets_windows_meet():
+    still = shake(ref.WindowAttention(4, 2, side=4, window=2))
+    moved = ref.WindowAttention(4, 2, side=4, window=2, shift=1)
+    moved.load_state_dict(still.state_dict())
+    x = torch.randn(1, 16, 4)
+    assert not torch.allclose(still(x), moved(x))
+    other = x.clone()
+    other[:, 0] += 1.0
+    reached = [(attention(other) - attention(x)).abs().amax(dim=-1) > 1e-12 for attention in (still, moved)]
+    both = (moved(still(other)) - moved(still(x))).abs().amax(dim=-1) > 1e-12
+    assert both.sum() > max(r.sum() for r in reached)
+
+
+def test_a_mask_of_ones_own_comes_beside_the_windows():
+    attention = shake(ref.WindowAttention(4, 2, side=4, window=2, shift=1))
+    x, mask = torch.randn(1, 16, 4), torch.eye(4, dtype=torch.bool)
+    _, weights = attention(x, mask, return_weights=True)
+    torch.testing.assert_close(weights, torch.eye(4).expand(1, 4, 2, 4, 4))
+
+
+@quick
+@given(seed=seeds, window=st.integers(1, 3), down=st.integers(1, 3), across=st.integers(1, 3))
+def test_splitting_into_windows_is_undone_by_merging(seed, window, down, across):
+    torch.manual_seed(seed)
+    grid = torch.randn(2, window * down, window * across, 5)
+    windows = ref.split_windows(grid, window)
+    assert windows.shape == (2, down * across, window**2, 5)
+    assert torch.equal(windows[:, -1], grid[:, -window:, -window:].flatten(1, 2))
+    assert torch.equal(ref.merge_windows(windows, window * down), grid)
+
+
+def test_a_grid_that_does_not_divide_into_windows_is_refused():
+    with pytest.raises(ValueError, match="a grid of side=7 does not divide into windows of window=2"):
+        ref.WindowAttention(4, 2, side=7, window=2)
+    with pytest.raises(ValueError, match="a grid of 4×6 tokens does not divide into windows of window=4"):
+        ref.split_windows(torch.randn(1, 4, 6, 3), 4)
+
+
+def test_swin_shifts_every_second_block_and_returns_each_stages_attention():
+    swin = ref.Swin()
+    _, attention = swin(torch.randn(2, 1, 28, 28), return_attention=True)
+    assert [tuple(a.shape) for a in attention] == [(2, 2, 4, 2, 16, 16), (2, 2, 1, 4, 16, 16)]
+    shifts = [[block.attention.shift for block in encoder.blocks] for encoder in swin.encoders]
+    assert shifts == [[0, 2], [0, 0]], "one window over the whole grid has nowhere to go"
+
+
+# CPVT
+
+
+def test_the_position_encoding_generator_equals_loops():
+    peg = shake(ref.PositionEncodingGenerator(d_model=5))
+    x = leaf(2, 12, 5)
+    weight, bias = peg.convolution.weight, peg.convolution.bias  # (d_model, 1, 3, 3), (d_model,)
+    rows = []
+    for row in range(3):
+        for column in range(4):
+            total = bias.expand(2, 5)
+            for i in range(3):
+                for j in range(3):
+                    r, c = row + i - 1, column + j - 1
+                    if 0 <= r < 3 and 0 <= c < 4:
+                        total = total + weight[:, 0, i, j] * x[:, 4 * r + c]
+            rows.append(x[:, 4 * row + column] + total)
+    assert_same(peg(x, rows=3), torch.stack(rows, dim=1), [(x, x), (weight, weight), (bias, bias)])
+
+
+def test_cpvt_equals_a_mean_pooled_vit_with_the_generator_between_its_blocks():
+    cpvt = shake(ref.CPVT(patch_size=4, channels=2, n_classes=3, d_model=12, n_layers=2, n_heads=3, d_ff=17))
+    first, second = (torch_block(block) for block in cpvt.encoder.blocks)
+    images = leaf(2, 2, 8, 12)
+    x = first(cpvt.embed(images))
+    x = second(cpvt.positions(x, rows=2))
+    x = F.layer_norm(x, (12,), cpvt.encoder.norm.gamma, cpvt.encoder.norm.beta)
+    logits, attention = cpvt(images, return_attention=True)
+    assert attention.shape == (2, 2, 3, 6, 6)
+    peg = cpvt.positions.convolution.weight
+    assert_same(logits, cpvt.head(x.mean(1)), [(images, images), (peg, peg)])
+
+
+def test_cpvt_takes_images_of_any_size_and_sees_the_order_of_patches():
+    cpvt = shake(ref.CPVT())
+    assert cpvt(torch.randn(2, 1, 35, 42)).shape == (2, 10)
+    images = torch.randn(2, 1, 28, 28)
+    mixed = F.fold(ref.patchify(images, 7)[:, torch.randperm(16)].transpose(1, 2), 28, kernel_size=7, stride=7)
+    assert not torch.allclose(cpvt(mixed), cpvt(images))
+    with torch.no_grad():
+        cpvt.positions.convolution.weight.zero_()
+    torch.testing.assert_close(cpvt(mixed), cpvt(images), msg="without the generator, order is lost")
+    with pytest.raises(ValueError, match="an image of 30×30 does not divide into patches of patch_size=7"):
+        cpvt(torch.randn(1, 1, 30, 30))
+
+
+# DeiT and distillation
+
+
+def test_deit_says_the_mean_of_two_softmaxes():
+    deit = shake(ref.DeiT(**SMALL, d_model=12, n_heads=3, d_ff=17))
+    images = torch.randn(5, 2, 8, 8)
+    logits, distilled, _ = deit.both(images)
+    together, attention = deit(images, return_attention=True)
+    torch.testing.assert_close(together.softmax(-1), (logits.softmax(-1) + distilled.softmax(-1)) / 2)
+    assert attention.shape == (5, 2, 3, 6, 6)
+
+
+def test_deit_is_a_vit_with_one_token_more():
+    deit = shake(ref.DeiT())
+    vit = ref.ViT()
+    n_vit, n_deit = (sum(p.numel() for p in model.parameters()) for model in (vit, deit))
+    assert n_deit == n_vit + 64 + 64 + 650, "a token, its position and a head"
+    # If nobody looks at the distillation token, [class] says what a ViT says.
+    weights = deit.state_dict()
+    weights["positions.table"] = weights["positions.table"][[0, *range(2, 18)]]
+    vit.load_state_dict(weights, strict=False)
+    hide = torch.ones(18, dtype=torch.bool)
+    hide[1] = False
+    x = torch.cat([deit.class_token, deit.distillation_token], dim=1).expand(2, -1, -1)
+    images = torch.randn(2, 1, 28, 28)
+    x, _ = deit.encoder(deit.positions(torch.cat([x, deit.embed(images)], dim=1)), hide)
+    torch.testing.assert_close(deit.head(x[:, 0]), vit(images))
+
+
+@quick
+@given(seed=seeds, temperature=st.floats(0.5, 10), alpha=st.floats(0, 1))
+def test_soft_distillation_equals_torchs_divergence(seed, temperature, alpha):
+    torch.manual_seed(seed)
+    logits, distilled, teacher = leaf(6, 4), leaf(6, 4), 3 * torch.randn(6, 4)
+    labels = torch.randint(4, (6,))
+    ours = ref.soft_distillation_loss(logits, distilled, teacher, labels, temperature, alpha)
+    divergence = F.kl_div(
+        F.log_softmax(distilled / temperature, -1), F.softmax(teacher / temperature, -1), reduction="batchmean"
+    )
+    theirs = (1 - alpha) * F.cross_entropy(logits, labels) + alpha * divergence * temperature**2
+    assert_same(ours, theirs, [(logits, logits), (distilled, distilled)])
+
+
+def test_hard_distillation_asks_for_the_teachers_class():
+    logits, distilled, teacher = leaf(6, 4), leaf(6, 4), torch.randn(6, 4)
+    labels = torch.randint(4, (6,))
+    theirs = (F.cross_entropy(logits, labels) + F.cross_entropy(distilled, teacher.argmax(-1))) / 2
+    ours = ref.hard_distillation_loss(logits, distilled, teacher, labels)
+    assert_same(ours, theirs, [(logits, logits), (distilled, distilled)])
+
+
+def test_a_student_that_says_what_the_teacher_says_has_nothing_left_to_learn_from_it():
+    teacher, labels = torch.randn(6, 4), torch.randint(4, (6,))
+    assert ref.soft_distillation_loss(teacher, teacher, teacher, labels, alpha=1.0).item() == pytest.approx(0)
+
+
+def test_the_temperature_leaves_the_size_of_the_gradient():
+    """For logits that are small beside T, the gradient no longer depends on T (Hinton et al. 2015, section 2.1)."""
+    teacher, labels, sizes = torch.randn(6, 4), torch.randint(4, (6,)), []
+    for temperature in (50.0, 100.0):
+        distilled = torch.zeros(6, 4, requires_grad=True)
+        ref.soft_distillation_loss(distilled, distilled, teacher, labels, temperature, alpha=1.0).backward()
+        sizes.append(distilled.grad.norm().item())
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.05) and sizes[0] > 0.01
+
+
+def test_distillation_out_of_range_is_refused():
+    x, labels = torch.randn(6, 4), torch.randint(4, (6,))
+    with pytest.raises(ValueError, match="temperature=0 must be positive"):
+        ref.soft_distillation_loss(x, x, x, labels, temperature=0)
+    for loss in (ref.soft_distillation_loss, ref.hard_distillation_loss):
+        with pytest.raises(ValueError, match=r"alpha=1\.5 must lie between 0 and 1"):
+            loss(x, x, x, labels, alpha=1.5)
+        with pytest.raises(ValueError, match=r"distilled \(6, 4\) and teacher \(6, 5\) must have equal shapes"):
+            loss(x, x, torch.randn(6, 5), labels)
+
+
+# Learning from a teacher
+
+
+@pytest.fixture
+def stripes():
+    """Images whose class says along which edge their ink lies: learned within a few steps."""
+    torch.set_default_dtype(torch.float32)
+    seed_everything(0)
+    labels = torch.arange(80) % 4
+    images = 0.1 * torch.rand(80, 1, 28, 28)
+    edge = torch.zeros(28, 28)
+    edge[:7] = 0.9
+    for image, label in zip(images, labels, strict=True):
+        image += edge.rot90(int(label))
+    return Digits(images[:64], labels[:64], images[64:], labels[64:])
+
+
+QUICK = Recipe(epochs=12, batch_size=8, lr=5e-3, weight_decay=0.0)
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+@pytest.mark.parametrize("student", ["DeiT", "ViT"])
+def test_a_student_learns_from_its_teacher_alone(stripes, student, hard):
+    teacher = ref.ConvNet(n_classes=4, widths=(8, 8))
+    assert train(teacher, stripes, QUICK, "cpu").val_accuracy[-1] == 1
+    taught = {name: value.clone() for name, value in teacher.state_dict().items()}
+    lies = Digits(stripes.train_images, stripes.train_labels.roll(1), stripes.val_images, stripes.val_labels)
+    model = CLASSIFIERS[student](n_classes=4)
+    history = distill(model, teacher.train(), lies, QUICK, Distillation(alpha=1.0, hard=hard), "cpu")
+    if student == "DeiT":  # its [class] token learned nothing: ask the other one
+        right = (model.both(lies.val_images)[1].argmax(-1) == lies.val_labels).float().mean().item()
+    else:
+        right = history.val_accuracy[-1]
+    assert right > 0.9
+    assert all(torch.equal(value, taught[name]) for name, value in teacher.state_dict().items()), "the teacher stays"
+
+
+@classifiers
+def test_a_classifier_learns(stripes, make):
+    history = train(make(n_classes=4), stripes, QUICK, "cpu")
+    assert history.val_accuracy[-1] > 0.9
