@@ -12,6 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ from headroom.reference import (
 )
 
 BUCKET = 50  # batches among whose examples those of similar length are brought together
+PARTS = 2  # of a batch, computed side by side; a number of its own, so that no result depends on the number of cores
 
 
 @dataclass
@@ -111,6 +113,7 @@ def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device
         validate=lambda: accuracy(model, val_images, val_labels),
         recipe=recipe,
         device=device,
+        divisible=True,
     )
 
 
@@ -208,6 +211,7 @@ def fit(
     recipe: Recipe,
     device: torch.device,
     lengths: Tensor | None = None,
+    divisible: bool = False,
 ) -> History:
     """Train a model with AdamW, and validate it after every epoch.
 
@@ -223,6 +227,7 @@ def fit(
         recipe: how to train.
         device: where.
         lengths: of the examples, `(examples,)`: batches are made of similar ones, so that little of them is padding.
+        divisible: whether the loss is a mean over examples, so that the parts of a batch can be computed side by side.
 
     Raises:
         ValueError: the device is not available.
@@ -232,15 +237,19 @@ def fit(
     optimizer = adamw(model, recipe)
     steps = recipe.epochs * math.ceil(examples / recipe.batch_size)
     history = History()
+    apart = False  # whether the parts of a batch go side by side
     start = time.perf_counter()
     try:
-        with _spare_one_core(device), tqdm(total=steps, unit="step", desc="training") as bar:
+        with _side_by_side(device) as pool, tqdm(total=steps, unit="step", desc="training") as bar:
             for epoch in range(1, recipe.epochs + 1):
                 model.train()
                 bar.set_description(f"epoch {epoch}/{recipe.epochs}")
                 for rows in shuffled_batches(examples, recipe.batch_size, lengths):
                     lr = learning_rate(len(history.losses), steps, recipe)
-                    value = take_step(model, optimizer, loss(*batch(rows.to(device))), lr, recipe.clip)
+                    made, before = batch(rows.to(device)), _side_effects(model)
+                    value = take_step(model, optimizer, loss, made, lr, recipe.clip, pool if apart else None)
+                    if not history.losses:  # the first step is taken whole, and shows whether the next ones need to be
+                        apart = divisible and _side_effects(model) == before
                     if not math.isfinite(value):
                         raise FloatingPointError(
                             f"the loss is {value} at step {len(history.losses) + 1} of {steps}: lr={recipe.lr} may be "
@@ -279,15 +288,33 @@ def shuffled_batches(examples: int, batch_size: int, lengths: Tensor | None = No
     return [batches[number] for number in torch.randperm(len(batches))]
 
 
-def take_step(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor, lr: float, clip: float) -> float:
-    """One step down the gradient of the loss. Returns the loss; unless it is finite, nothing changes."""
-    value = loss.item()
+def take_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[..., Tensor],
+    batch: tuple[Tensor, ...],
+    lr: float,
+    clip: float,
+    pool: Executor | None = None,
+) -> float:
+    """One step down the gradient of `loss(*batch)`. Returns the loss; unless it is finite, nothing changes.
+
+    Given a pool of threads, they compute the parts of the batch side by side, and meet once, to add up their gradients.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def compute(*part: Tensor) -> tuple[float, tuple[Tensor | None, ...]]:
+        share = loss(*part) * (len(part[0]) / len(batch[0]))
+        return share.item(), torch.autograd.grad(share, parameters, allow_unused=True)
+
+    results = list(pool.map(compute, *(tensor.chunk(PARTS) for tensor in batch))) if pool else [compute(*batch)]
+    value = sum(share for share, _ in results)
     if math.isfinite(value):
         for group in optimizer.param_groups:
             group["lr"] = lr
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        for parameter, *gradients in zip(parameters, *(gradients for _, gradients in results), strict=True):
+            parameter.grad = None if gradients[0] is None else sum(gradients[1:], start=gradients[0])
+        nn.utils.clip_grad_norm_(parameters, clip)
         optimizer.step()
     return value
 
@@ -395,19 +422,32 @@ def translate(model: Transformer, dates: Dates, batch_size: int = 500) -> list[s
 
 
 @contextmanager
-def _spare_one_core(device: torch.device) -> Iterator[None]:
-    """On a CPU, compute with one thread fewer than usual.
+def _side_by_side(device: torch.device) -> Iterator[Executor | None]:
+    """Threads to compute the parts of a batch on a CPU; on other devices None. Torch itself gets one core fewer.
 
-    Threads wait for each other after every operation, and a small model's operations take microseconds: as soon as
-    another program (a browser, say) wants one of their cores, all of them wait for it, far longer than they compute.
+    Torch's own threads wait for each other after every operation, and a small model's operations take microseconds: as
+    soon as another program (a browser, say) wants one of their cores, all of them wait for it, far longer than they
+    compute. The threads of this pool wait for each other once a step.
     """
+    if device.type != "cpu":
+        yield None
+        return
     threads = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(max(1, threads - 1))
+    each = max(1, (threads - 1) // PARTS)  # a thread of the pool has torch's own threads at its side
+    torch.set_num_threads(max(1, threads - 1))
     try:
-        yield
+        with ThreadPoolExecutor(PARTS, initializer=torch.set_num_threads, initargs=(each,)) as pool:
+            yield pool
     finally:
         torch.set_num_threads(threads)
+
+
+def _side_effects(model: nn.Module) -> tuple:
+    """What a forward pass leaves behind if it draws random numbers (dropout) or updates averages (batch norm).
+
+    Parts of a batch then cannot go side by side: their order would be left to chance, and the result with it.
+    """
+    return torch.get_rng_state().numpy().tobytes(), [buffer._version for buffer in model.buffers()]
 
 
 def _progress(history: History) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -44,9 +45,9 @@ def few(digits):
     )
 
 
-def trained(few, seed, recipe=SHORT):
+def trained(few, seed, recipe=SHORT, drop_path=0.1):
     seed_everything(seed)
-    model = ViT(drop_path=0.1)
+    model = ViT(drop_path=drop_path)
     return model, train(model, few, recipe, device="cpu")
 
 
@@ -66,8 +67,9 @@ def test_a_vit_learns_digits(few):
     assert not model.training, "ready to predict"
 
 
-def test_the_same_seed_gives_the_same_model_and_another_gives_another(few):
-    (first, one), (second, two), (third, _) = trained(few, 1), trained(few, 1), trained(few, 2)
+@pytest.mark.parametrize("drop_path", [0.0, 0.1])  # in parts side by side, and whole
+def test_the_same_seed_gives_the_same_model_and_another_gives_another(few, drop_path):
+    (first, one), (second, two), (third, _) = (trained(few, seed, drop_path=drop_path) for seed in (1, 1, 2))
     assert same(first, second) and one.losses == two.losses and one.val_accuracy == two.val_accuracy
     assert not same(first, third)
 
@@ -80,7 +82,7 @@ def test_training_spares_the_data_and_the_thread_count(few):
 
 
 class Interrupting(ViT):
-    """Presses Ctrl-C at a given call, while training or while validating."""
+    """Presses Ctrl-C from a given call on, while training or while validating."""
 
     calls = 0
 
@@ -90,14 +92,14 @@ class Interrupting(ViT):
 
     def forward(self, images):
         self.calls += self.training == self.when
-        if self.calls == self.at and self.training == self.when:
+        if self.calls >= self.at and self.training == self.when:
             raise KeyboardInterrupt
         return super().forward(images)
 
 
 def test_an_interrupted_training_keeps_what_it_learned(few, capsys):
     seed_everything(1)
-    model = Interrupting(at=8)
+    model = Interrupting(at=1 + 6 * training.PARTS + 1)  # the first step calls it once, the others once for each part
     before = copy.deepcopy(model)
     history = train(model, few, SHORT, device="cpu")
     assert history.interrupted
@@ -121,7 +123,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_sentence_and_spares_the_model(fe
 
         def forward(self, images):
             self.calls += 1
-            return super().forward(images) * (float("nan") if self.calls == 3 else 1.0)
+            return super().forward(images) * (float("nan") if self.calls >= 1 + training.PARTS + 1 else 1.0)
 
     model = Breaking()
     with pytest.raises(FloatingPointError, match=r"the loss is nan at step 3 of 10: lr=0.004 may be too high"):
@@ -250,6 +252,47 @@ def test_only_weights_of_linear_maps_decay():
     assert len(decayed["params"]) + len(spared) == len(names)
 
 
+def loss_of(model):
+    return lambda images, labels: cross_entropy(model(images), labels)
+
+
+@pytest.mark.parametrize("examples", [8, 7, 1])
+def test_parts_side_by_side_take_the_step_of_the_whole_batch(few, examples):
+    model = ViT()
+    apart = copy.deepcopy(model)
+    batch = few.train_images[:examples], few.train_labels[:examples]
+    whole = training.take_step(model, training.adamw(model, PLAIN), loss_of(model), batch, lr=0.0, clip=1e9)
+    with ThreadPoolExecutor(training.PARTS) as pool:
+        parts = training.take_step(apart, training.adamw(apart, PLAIN), loss_of(apart), batch, 0.0, 1e9, pool)
+    assert parts == pytest.approx(whole)
+    for one, other in zip(model.parameters(), apart.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, one.grad)
+
+
+def test_a_parameter_without_a_part_in_the_loss_is_left_alone(few):
+    model = ViT()
+    model.idle = nn.Parameter(torch.ones(3))
+    train(model, few, PLAIN, device="cpu")
+    assert torch.equal(model.idle, torch.ones(3))
+
+
+@pytest.mark.parametrize("options, apart", [({}, True), ({"dropout": 0.1}, False), ({"drop_path": 0.1}, False)])
+def test_only_models_without_chance_or_memory_are_computed_in_parts(few, options, apart):
+    sizes = []
+    model = ViT(**options)
+    model.register_forward_pre_hook(lambda module, args: sizes.append(len(args[0])) if module.training else None)
+    train(model, few, replace(SHORT, batch_size=100), device="cpu")
+    assert sizes == ([100] + [50] * 10 if apart else [100] * 6)
+
+
+def test_a_model_with_batch_norm_is_never_computed_in_parts(few):
+    sizes = []
+    norm = nn.BatchNorm2d(1)
+    norm.register_forward_pre_hook(lambda module, args: sizes.append(len(args[0])) if module.training else None)
+    train(nn.Sequential(norm, nn.Flatten(), nn.Linear(784, 10)), few, replace(SHORT, batch_size=100), device="cpu")
+    assert sizes == [100] * 6
+
+
 def test_a_step_follows_its_own_batch_at_its_own_rate_and_clips(few):
     model = ViT()
     optimizer = training.adamw(model, PLAIN)
@@ -257,7 +300,7 @@ def test_a_step_follows_its_own_batch_at_its_own_rate_and_clips(few):
     before = copy.deepcopy(model)
 
     def step(lr, clip):
-        training.take_step(model, optimizer, cross_entropy(model(images), labels), lr, clip)
+        training.take_step(model, optimizer, loss_of(model), (images, labels), lr, clip)
 
     def gradient(clip):
         step(lr=0.0, clip=clip)
