@@ -1,6 +1,6 @@
 """How every model of the course is trained, in one place: for lectures, benchmarks and tests alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -58,6 +58,14 @@ class Distillation:
 VIT_DIGITS = Recipe(
     epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0
 )
+
+TEACHER_DIGITS = replace(VIT_DIGITS, epochs=8, weight_decay=0.05)
+CPVT_DIGITS = VIT_DIGITS  # what differs is the model
+DEIT_DIGITS = VIT_DIGITS
+PVT_DIGITS = replace(VIT_DIGITS, epochs=14, weight_decay=0.1)
+SWIN_DIGITS = PVT_DIGITS
+PRETRAIN_DIGITS = replace(VIT_DIGITS, epochs=10)  # on some classes; then the others, with few labels
+FEW_DIGITS = replace(VIT_DIGITS, epochs=60, batch_size=25, lr=4e-3, weight_decay=0.05)
 
 DATES_TRAIN = {"split": "train", "n": 50_000}  # arguments of `headroom.data.written_dates`
 DATES_VAL = {"split": "val", "n": 500}

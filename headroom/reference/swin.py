@@ -89,7 +89,7 @@ class Swin(nn.Module):
         patch_size: int = 4,
         channels: int = 1,
         n_classes: int = 10,
-        d_model: int = 32,
+        d_model: int = 24,
         n_layers: Sequence[int] = (2, 2),
         n_heads: Sequence[int] = (2, 4),
         window: int = 4,
