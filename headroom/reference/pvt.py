@@ -57,7 +57,7 @@ class PVT(nn.Module):
     """Three encoders, each on a grid of half the side and on wider tokens; the mean of the last ones goes to the head.
 
     A stage starts as a ViT does, with a patch embedding and positions, and takes the last stage's grid for its image.
-    Sides of 8, 4 and 2 patches: the image gets a border of paper that makes its 28 pixels 32.
+    Grids of 8 × 8 patches, 4 × 4 and 2 × 2: the image gets a border of paper that makes its 28 pixels 32.
 
     Args:
         image_size: side of the square image in pixels.
@@ -70,7 +70,7 @@ class PVT(nn.Module):
     Raises:
         ValueError: a stage's heads do not divide its width, or its R not its grid.
 
-    Source: Wang et al. 2021, sections 3.1–3.4. They give the last stage a [class] token; the mean does as well.
+    Source: Wang et al. 2021, sections 3.1–3.4. Their last stage has a [class] token; here the mean stands for it.
     """
 
     def __init__(

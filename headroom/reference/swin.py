@@ -37,7 +37,8 @@ class WindowAttention(MultiHeadAttention):
         if side % window:
             raise ValueError(f"a grid of side={side} does not divide into windows of window={window}")
         self.side, self.window, self.shift = side, window, shift
-        # From −(window − 1) to window − 1, down and across. Its only positions: they start loud enough to be heard.
+        # From −(window − 1) to window − 1, down and across. There are no other positions, and few epochs to find them:
+        # they start with deviation 1, where the paper's start with 0.02.
         self.bias = nn.Parameter(torch.randn(n_heads, 2 * window - 1, 2 * window - 1))
         place = torch.cartesian_prod(torch.arange(window), torch.arange(window))  # (window², 2): row and column
         apart = place[:, None] - place + window - 1  # (window², window², 2): a row and a column of the bias
@@ -68,6 +69,8 @@ class WindowAttention(MultiHeadAttention):
 class Swin(nn.Module):
     """Two encoders of windowed blocks, the second on a grid of half the side and on tokens of twice the width.
 
+    Grids of 8 × 8 patches and then 4 × 4: the image gets a border of paper that makes its 28 pixels 32.
+
     Args:
         image_size: side of the square image in pixels.
         patch_size: side of the first stage's patches.
@@ -78,7 +81,7 @@ class Swin(nn.Module):
         window: side of a window; every second block's are shifted by half of it, unless one window covers the grid.
 
     Raises:
-        ValueError: a grid does not divide into windows, or the image not into patches.
+        ValueError: a grid does not divide into windows, or a stage's width into heads.
 
     Source: Liu et al. 2021, section 3.1. Their patch merging is a patch embedding of the last stage's grid.
     """
