@@ -39,7 +39,8 @@ def scaled_dot_product_attention(
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
-    weights = scores.softmax(dim=-1)  # each query's weights sum to 1
+    # Each query's weights sum to 1. They take the scores' place in memory where no gradient needs these any more.
+    weights = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
     return F.dropout(weights, dropout) @ v, weights
 
 
