@@ -372,6 +372,27 @@ def test_a_sequence_longer_than_the_table_is_refused_in_whole_and_in_steps():
         model.decode(torch.zeros(1, 1, dtype=torch.long), memory, cache=cache)
 
 
+def test_a_token_outside_of_its_vocabulary_is_refused():
+    model, (source, target, _) = transformer(), pairs()
+    source[0, 0], target[0, 0] = 8, 7
+    with pytest.raises(ValueError, match=r"token ids \d … 7: the vocabulary of 7 has 0 … 6"):
+        model(source, target)
+
+
+def test_lengths_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match=r"lengths has shape \(1, 2\); it must be \(batch,\)"):
+        ref.padding_mask(torch.tensor([[1, 2]]), 3)
+    with pytest.raises(ValueError, match="lengths holds 1 … 4; with n_tokens=3 it must be 0 … that"):
+        ref.padding_mask(torch.tensor([1, 4]), 3)
+
+
+@pytest.mark.parametrize("decode", [ref.greedy_decode, ref.sample_decode, ref.beam_decode])
+def test_decoding_needs_room_for_a_token(decode):
+    model, (source, _, mask) = transformer(), pairs()
+    with pytest.raises(ValueError, match="max_tokens=0 must be at least 1"):
+        decode(model, source, START, END, 0, mask)
+
+
 def test_dropout_acts_only_while_training():
     model, (source, target, mask) = transformer(dropout=0.3), pairs()
     assert torch.equal(model(source, target, mask), model(source, target, mask))

@@ -83,8 +83,17 @@ def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
         bool `(batch, 1, 1, n_tokens)`: hides keys, from every head and every query alike. A sequence without any real
         token leaves its queries nothing to attend to.
 
+    Raises:
+        ValueError: `lengths` is not one-dimensional, or holds one that is not 0 … `n_tokens`.
+
     Source: as `key_padding_mask` of `torch.nn.MultiheadAttention`, with True the other way round.
     """
+    if lengths.dim() != 1:
+        raise ValueError(f"lengths has shape {tuple(lengths.shape)}; it must be (batch,): one length a sequence")
+    if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= n_tokens:
+        raise ValueError(
+            f"lengths holds {lengths.min()} … {lengths.max()}; with n_tokens={n_tokens} it must be 0 … that"
+        )
     real = torch.arange(n_tokens, device=lengths.device) < lengths[:, None]  # (batch, n_tokens)
     return real[:, None, None, :]
 

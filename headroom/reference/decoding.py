@@ -26,6 +26,9 @@ def greedy_decode(
     Returns:
         token ids `(batch, at most max_tokens)` without the start token; after its end token, a row repeats it.
 
+    Raises:
+        ValueError: `max_tokens` is less than 1.
+
     Source: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks", section 3.2, with one beam.
     """
     return _decode(model, source, start, end, max_tokens, source_mask, lambda logits: logits.argmax(dim=-1))
@@ -67,6 +70,7 @@ def sample_decode(
 @torch.no_grad()
 def _decode(model, source, start, end, max_tokens, source_mask, choose) -> Tensor:
     """Decode step by step; `choose` picks `(batch,)` tokens from logits `(batch, n_target)`."""
+    check_max_tokens(max_tokens)
     memory, _ = model.encode(source, source_mask)
     cache = DecoderCache(len(model.decoder.blocks))
     token = source.new_full((len(source),), start)
@@ -102,11 +106,12 @@ def beam_decode(
         token ids `(batch, at most max_tokens)` as of `greedy_decode`, and their log-probabilities `(batch,)`.
 
     Raises:
-        ValueError: fewer than one beam.
+        ValueError: fewer than one beam, or token.
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.5; the length penalty in the
     simple form that Wu et al. 2016, section 7, start from.
     """
+    check_max_tokens(max_tokens)
     if beams < 1:
         raise ValueError(f"beams={beams} must be at least 1")
     batch = len(source)
@@ -135,3 +140,9 @@ def beam_decode(
     best = (score / length**length_penalty).argmax(dim=-1)  # (batch,)
     row = torch.arange(batch, device=source.device)
     return tokens[row, best, 1:], score[row, best]
+
+
+def check_max_tokens(max_tokens: int) -> None:
+    """Raise a plain sentence unless there is room for a token."""
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens={max_tokens} must be at least 1")

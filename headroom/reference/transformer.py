@@ -89,7 +89,8 @@ class Transformer(nn.Module):
             logits `(batch, tokens, n_target)`, or those and the weights.
 
         Raises:
-            ValueError: a sequence is longer than `max_tokens`, or the mask's shape does not fit.
+            ValueError: a sequence is longer than `max_tokens`, a token id is not in its vocabulary, or the mask's
+                shape does not fit.
             TypeError: the mask is not bool.
         """
         memory, encoder_weights = self.encode(source, source_mask)
@@ -118,5 +119,8 @@ class Transformer(nn.Module):
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
         """Token ids `(batch, tokens)`, the first at position `start`, → `(batch, tokens, d_model)`."""
+        known = embedding.num_embeddings
+        if ids.numel() and not 0 <= ids.min() <= ids.max() < known:
+            raise ValueError(f"token ids {ids.min()} … {ids.max()}: the vocabulary of {known} has 0 … {known - 1}")
         x = embedding(ids) * self.embedding_scale
         return self.dropout(x if self.positions is None else self.positions(x, start))
