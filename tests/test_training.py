@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from headroom import training
@@ -359,6 +360,25 @@ def test_a_scale_is_a_share(monkeypatch, sign):
     assert row == pytest.approx(13.5, abs=0.01)
     assert column - 13.5 == pytest.approx(6 / (1 + 0.15 * sign), abs=0.05)
     assert mass == pytest.approx(1 / (1 + 0.15 * sign) ** 2, rel=0.04)
+
+
+def test_a_calm_end_shrinks_the_amounts_to_nothing(monkeypatch):
+    recipe = replace(PLAIN, shift=2.0, calm=0.5)
+    monkeypatch.setattr(torch, "rand", lambda *shape: torch.ones(shape))
+    image = torch.zeros(1, 1, 28, 28)
+    image[0, 0, 10, 10] = 1
+    peaks = {progress: augment(image, recipe, progress).argmax().item() for progress in (0.0, 0.5, 0.75, 1.0)}
+    assert peaks == {0.0: 8 * 28 + 8, 0.5: 8 * 28 + 8, 0.75: 9 * 28 + 9, 1.0: 10 * 28 + 10}
+    torch.testing.assert_close(augment(image, recipe, 1.0), image)
+
+
+def test_augmentation_looks_where_torchs_grid_does(monkeypatch):
+    grids = []
+    monkeypatch.setattr(F, "grid_sample", lambda images, grid, **options: grids.append(grid) or images)
+    images = torch.rand(3, 2, 12, 20)
+    augment(images, replace(PLAIN, scale=1e-30))  # nothing but the identity
+    identity = torch.eye(2, 3).expand(3, -1, -1)
+    torch.testing.assert_close(grids[0], F.affine_grid(identity, list(images.shape), align_corners=False))
 
 
 def test_augmentation_works_in_other_dtypes():
