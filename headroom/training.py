@@ -162,6 +162,7 @@ def distill(
         validate=lambda: accuracy(student, val_images, val_labels),
         recipe=recipe,
         device=device,
+        divisible=True,
     )
 
 
