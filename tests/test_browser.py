@@ -102,7 +102,7 @@ def test_lecture_9_trains_and_its_widget_follows_the_pointer(lab: Lab) -> None:
     reached = float(re.search(r"validation accuracy ([\d.]+) %", said)[1])
     assert reached >= 98.0, said
 
-    widget = lab.cell("widget").locator(".headroom-patch-attention")
+    widget = lab.cell("widget").locator(".headroom-attention-explorer")
     picture, live = widget.locator("[data-part=image]"), widget.locator("[data-part=live]")
     picture.scroll_into_view_if_needed()
     box = picture.bounding_box()

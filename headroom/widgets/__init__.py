@@ -4,17 +4,23 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 
 - **Everything is sent once** and as bytes where it is large; the browser draws on its own. Nothing essential needs
   Python, so a saved notebook stays alive. Only what the reader chooses travels back, and never while the pointer moves.
-- **The same words and colours**: query blue, key orange, value green (`--headroom-q`, `-k`, `-v`), weights in viridis
-  with a legend in numbers. A colour never says anything alone: a letter, a frame or a number says it too.
+- **One shared module**: shared.js and shared.css hold what all of them need. anywidget loads one text as one module, so
+  `shared.front_end` puts the shared file in front of the widget's own. No import is left to be fetched: an import of a
+  `data:` address would need a Content-Security-Policy that allows it, and every page has its own.
+- **The same words and colours**: query blue, key orange, value green (`--headroom-q`, `-k`, `-v`), amounts in cividis,
+  as in the figures, with a legend in numbers. A colour never says anything alone: a letter, a frame or a number says
+  it too.
 - **Indices count from 1 on the screen and from 0 in Python.**
-- **Keyboard**: native labelled controls, one focusable picture with arrow keys, Enter or Space to lock, Esc to
+- **Keyboard**: native labelled controls, focusable pictures with arrow keys, Enter or Space to lock, Esc to
   unlock. No key but Tab (and Ctrl/Cmd+S) reaches the notebook, where `b` would add a cell.
 - **A live line** (`[data-part=live]`, `aria-live=polite`) says in a sentence what the picture shows; a table gives
   the numbers.
 - **Stable hooks**: the root is `.headroom-widget.headroom-NAME`, each part carries `data-part`. Styles
   follow JupyterLab's theme through `--jp-*` with fallbacks; nothing moves by itself.
+- **Arguments are checked at once** and refused in a sentence. A tensor on a GPU, or one that requires gradients, is
+  welcome: what students have at hand is their live model's. It is detached and copied.
 """
 
-from headroom.widgets.patch_attention import PatchAttention
+from headroom.widgets.attention_explorer import AttentionExplorer
 
-__all__ = ["PatchAttention"]
+__all__ = ["AttentionExplorer"]
