@@ -50,45 +50,28 @@ function readData(model) {
   const may = (sample, query, key) =>
     !mask.length || mask[starts[sample] / (n_layers * n_heads) + query * sizes[sample][1] + key] === 1;
 
-  /** One head's numbers, (queries × keys); head null: the mean of the heads. `kind` as the trait `show`. */
-  function numbers(kind, sample, layer, head) {
+  /** The numbers of one query, written into `out`; head null: the mean of the heads. `kind` as the trait `show`. */
+  function fillRow(out, kind, sample, layer, head, query) {
     const [queries, keys] = sizes[sample];
-    const cells = queries * keys;
-    const sum = new Float32Array(cells);
-    const heads = head === null ? [...Array(n_heads).keys()] : [head];
-    for (const one of heads) {
-      const start = starts[sample] + (layer * n_heads + one) * cells;
-      if (kind === "weights") for (let i = 0; i < cells; i++) sum[i] += weights[start + i] / 65535;
-      else if (kind === "scores") for (let i = 0; i < cells; i++) sum[i] += scores[start + i];
+    out.fill(0);
+    const [from, to] = head === null ? [0, n_heads] : [head, head + 1];
+    for (let one = from; one < to; one++) {
+      const start = starts[sample] + ((layer * n_heads + one) * queries + query) * keys;
+      if (kind === "weights") for (let key = 0; key < keys; key++) out[key] += weights[start + key];
+      else if (kind === "scores") for (let key = 0; key < keys; key++) out[key] += scores[start + key];
       else {
-        for (let query = 0; query < queries; query++) {
-          const row = scores.subarray(start + query * keys, start + (query + 1) * keys);
-          const most = row.reduce((a, b) => Math.max(a, b));
-          const powers = row.map((score) => Math.exp(score - most));
-          const total = powers.reduce((a, b) => a + b);
-          for (let key = 0; key < keys; key++) sum[query * keys + key] += powers[key] / total;
-        }
+        const row = scores.subarray(start, start + keys);
+        const most = row.reduce((a, b) => Math.max(a, b));
+        const powers = row.map((score) => Math.exp(score - most));
+        const total = powers.reduce((a, b) => a + b);
+        for (let key = 0; key < keys; key++) out[key] += powers[key] / total;
       }
     }
-    if (heads.length > 1) for (let i = 0; i < cells; i++) sum[i] /= heads.length;
-    return sum;
+    const divide = (to - from) * (kind === "weights" ? 65535 : 1);
+    for (let key = 0; key < keys; key++) out[key] /= divide;
+    return out;
   }
-
-  // A layer's heads are worked out once; going back and forth between two layers repeats nothing.
-  const kept = new Map();
-  const room = 3 * (n_heads + 1);
-  function matrix(kind, sample, layer, head) {
-    const name = [kind, sample, layer, head].join();
-    let found = kept.get(name);
-    if (!found) {
-      found = { values: numbers(kind, sample, layer, head), queries: sizes[sample][0], keys: sizes[sample][1], pictures: {} };
-      if (kept.size >= room) kept.delete(kept.keys().next().value);
-    }
-    kept.delete(name);
-    kept.set(name, found); // last used, last out
-    return found;
-  }
-  const rowOf = ({ values, keys }, query) => values.subarray(query * keys, (query + 1) * keys);
+  const row = (kind, { sample, layer, head }, query) => fillRow(new Float32Array(sizes[sample][1]), kind, sample, layer, head, query);
 
   const extents = { weights: [0, facts.largest] };
   /** The smallest and the largest number of any sample, layer and head. */
@@ -98,40 +81,53 @@ function readData(model) {
       for (let sample = 0; sample < sizes.length; sample++)
         for (let layer = 0; layer < n_layers; layer++)
           for (let head = 0; head < n_heads; head++)
-            for (const value of numbers(kind, sample, layer, head)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+            for (let query = 0; query < sizes[sample][0]; query++)
+              for (const value of row(kind, { sample, layer, head }, query)) [low, high] = [Math.min(low, value), Math.max(high, value)];
       extents[kind] = [low, high];
     }
     return extents[kind];
   }
   /** Lowest and highest colour of a row. */
-  function limits(kind, scale, row) {
+  function limits(kind, scale, values) {
     if (scale === "all") return extent(kind);
     let [low, high] = kind === "scores" ? [Infinity, -Infinity] : [0, 0];
-    for (const value of row) {
-      if (value < low) low = value;
-      if (value > high) high = value;
+    for (let key = 0; key < values.length; key++) {
+      if (values[key] < low) low = values[key];
+      if (values[key] > high) high = values[key];
     }
     return [low, high];
   }
-  /** A matrix as a picture, one pixel a cell. */
+
+  // A layer's heads are painted once: going back and forth between layers, or along the queries, repeats nothing.
+  const kept = new Map();
+  const room = 4 * (n_heads + 1);
+  /** One head as a picture, one pixel a cell. */
   function picture(kind, sample, layer, head, scale) {
-    const found = matrix(kind, sample, layer, head);
-    const hides = kind === "weights" && mask.length;
-    found.pictures[scale] ??= bitmap(
-      found.queries, found.keys,
-      (query, key) => (hides && !may(sample, query, key) ? NaN : found.values[query * found.keys + key]),
-      (query) => limits(kind, scale, rowOf(found, query)),
-    );
-    return found.pictures[scale];
+    const name = [kind, sample, layer, head, scale].join();
+    let found = kept.get(name);
+    if (!found) {
+      const [queries, keys] = sizes[sample];
+      const values = new Float32Array(keys);
+      const hides = kind === "weights" && mask.length > 0;
+      found = bitmap(queries, keys, (query) => {
+        fillRow(values, kind, sample, layer, head, query);
+        const [low, high] = limits(kind, scale, values);
+        for (let key = 0; hides && key < keys; key++) if (!may(sample, query, key)) values[key] = NaN;
+        return { values, low, high };
+      });
+      if (kept.size >= room) kept.delete(kept.keys().next().value);
+    }
+    kept.delete(name);
+    kept.set(name, found); // last used, last out
+    return found;
   }
 
   const { width, height, channels } = facts;
   const outlines = new Map();
   return {
-    ...facts, isImage, first, may, limits, picture,
+    ...facts, isImage, first, may, limits, picture, row,
     hasScores: scores.length > 0,
     n: sizes.length,
-    row: (kind, { sample, layer, head }, query) => rowOf(matrix(kind, sample, layer, head), query),
     pixels: (image) => pixels.subarray(image * height * width * channels, (image + 1) * height * width * channels),
     /** An image's outline, in pixels of the image: colours below it stay as the legend has them. */
     outline(image) {

@@ -38,23 +38,25 @@ const PIXELS = new Uint32Array(1024).map((_, i) => {
 
 const HIDDEN = new Uint32Array(new Uint8ClampedArray([217, 217, 217, 255]).buffer)[0]; // as in the course's figures
 
-/** A picture of one pixel per number, to be drawn large: `value(row, column)` between `limits(row)` → [low, high].
- * NaN is grey: hidden by a mask. */
-export function bitmap(rows, columns, value, limits) {
+let scratch = null; // pixels that bitmaps of one size share: thousands a second would keep the browser cleaning up
+
+/** A picture of one pixel per number, to be drawn large. `fill(row)` → { values, low, high }: a row's numbers (`values`
+ * may be the same array each time) and those of the lowest and the highest colour. NaN is grey: hidden by a mask. */
+export function bitmap(rows, columns, fill) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [columns, rows];
   const context = canvas.getContext("2d");
-  const image = context.createImageData(columns, rows);
-  const pixels = new Uint32Array(image.data.buffer);
+  if (scratch?.width !== columns || scratch.height !== rows) scratch = context.createImageData(columns, rows);
+  const pixels = new Uint32Array(scratch.data.buffer);
   for (let row = 0, at = 0; row < rows; row++) {
-    const [low, high] = limits(row);
+    const { values, low, high } = fill(row);
     const scale = high > low ? 1023 / (high - low) : 0;
     for (let column = 0; column < columns; column++, at++) {
-      const place = (value(row, column) - low) * scale;
-      pixels[at] = place !== place ? HIDDEN : PIXELS[place < 0 ? 0 : place > 1023 ? 1023 : Math.round(place)];
+      const place = (values[column] - low) * scale;
+      pixels[at] = place !== place ? HIDDEN : PIXELS[place < 0 ? 0 : place > 1023 ? 1023 : (place + 0.5) | 0];
     }
   }
-  context.putImageData(image, 0, 0);
+  context.putImageData(scratch, 0, 0);
   return canvas;
 }
 
