@@ -307,8 +307,8 @@ def test_it_lives_on_in_the_saved_notebook(notebook) -> None:
     image.part("image").focus()
     for key in ("Escape", "c", "2"):
         notebook.page.keyboard.press(key)
+    expect(image.part("live")).to_contain_text("head 2: [class] gives")
     said = image.part("live").inner_text()
-    assert "head 2: [class] gives" in said
     notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
     notebook.tab.open_notebook("widgets.ipynb")

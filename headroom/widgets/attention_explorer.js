@@ -508,9 +508,10 @@ function render({ model, el }) {
       ? `One scale for all: up to the largest ${show === "scores" ? "score" : "weight"} of any ${kindOf}, layer and head.`
       : `Row scale: each query's row goes from ${least} to its own largest number.`);
     headsTitle.textContent = `Layer ${layer + 1}: the same query in every head`;
-    for (const { head: its, input, most } of tiles) {
+    for (const { head: its, input, most, label } of tiles) {
       const top = data.row(show, { ...from, head: its }, query).reduce((a, b) => Math.max(a, b));
       input.checked = its === head;
+      label.classList.toggle("headroom-chosen", its === head);
       input.setAttribute("aria-label", `${sayHead(its)}, largest ${KINDS[show]} ${number(top)}`);
       most.textContent = `max ${number(top)}`;
     }

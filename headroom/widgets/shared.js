@@ -216,7 +216,7 @@ export function repaint(paint, { model, names, canvases, signal }) {
 }
 
 /** What the reader chooses. What is pointed at is shown at once and sent later, so that neither Python nor another view
- * is flooded; what is chosen is sent at once. While `locked`, pointing changes nothing.
+ * is flooded; what is chosen is sent once it is painted. While `locked`, pointing changes nothing.
  *
  * now()             the state that is shown: the model's, with what is pointed at in its place
  * point(changes)    the pointer is there; `null`: it has left
@@ -232,8 +232,16 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
     for (const [name, value] of Object.entries(pointed)) model.set(name, value);
     model.save_changes();
   };
+  let unsaved = false;
+  const save = () => {
+    if (unsaved) model.save_changes();
+    unsaved = false;
+  };
   const now = () => ({ ...Object.fromEntries(names.map((name) => [name, model.get(name) ?? null])), ...pointed });
-  signal.addEventListener("abort", send);
+  signal.addEventListener("abort", () => {
+    send();
+    save();
+  });
   return {
     now,
     point(changes) {
@@ -256,8 +264,10 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
       pointed = {};
       also(all);
       for (const [name, value] of Object.entries(all)) model.set(name, value);
-      model.save_changes();
       schedule();
+      // After the frame: what JupyterLab does when the kernel gets busy would hold up the painting.
+      if (!unsaved) requestAnimationFrame(() => setTimeout(save, 0));
+      unsaved = true;
     },
   };
 }
