@@ -58,20 +58,21 @@ class Distillation:
     hard: bool = False
 
 
-VIT_DIGITS = Recipe(
+_DIGITS = Recipe(
     epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0
 )
 
+VIT_DIGITS = replace(_DIGITS, epochs=36, batch_size=192, lr=7e-3, calm=0.3)
 # All of MNIST; with six times the digits, less weight decay does.
-VIT_MNIST = replace(VIT_DIGITS, epochs=13, lr=5e-3, weight_decay=0.05, shear=6.0, calm=0.3)
+VIT_MNIST = replace(_DIGITS, epochs=14, batch_size=192, lr=6e-3, weight_decay=0.05, shear=6.0, calm=0.3)
 
-TEACHER_DIGITS = replace(VIT_DIGITS, epochs=8, weight_decay=0.05)
-CPVT_DIGITS = VIT_DIGITS  # what differs is the model
-DEIT_DIGITS = VIT_DIGITS
-PVT_DIGITS = replace(VIT_DIGITS, epochs=12, weight_decay=0.1, calm=0.3)
+TEACHER_DIGITS = replace(_DIGITS, epochs=8, weight_decay=0.05)
+CPVT_DIGITS = _DIGITS  # what differs is the model
+DEIT_DIGITS = _DIGITS
+PVT_DIGITS = replace(_DIGITS, epochs=12, weight_decay=0.1, calm=0.3)
 SWIN_DIGITS = PVT_DIGITS
-PRETRAIN_DIGITS = replace(VIT_DIGITS, epochs=10)  # on some classes; then the others, with few labels
-FEW_DIGITS = replace(VIT_DIGITS, epochs=60, batch_size=25, lr=4e-3, weight_decay=0.05)
+PRETRAIN_DIGITS = replace(_DIGITS, epochs=10)  # on some classes; then the others, with few labels
+FEW_DIGITS = replace(_DIGITS, epochs=60, batch_size=25, lr=4e-3, weight_decay=0.05)
 
 DATES_TRAIN = {"split": "train", "n": 50_000}  # arguments of `headroom.data.written_dates`
 DATES_VAL = {"split": "val", "n": 500}
