@@ -10,6 +10,7 @@ The server is the course's own launcher, on a copy of the course and with a home
 the repository changes. Tests take the fixtures `course_copy`, `lab_server_running` and `lab` from conftest.py.
 """
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import nbformat
 from playwright.sync_api import Browser, Locator, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -318,3 +321,65 @@ class Lab:
     def close(self) -> None:
         """Close the tab."""
         self.page.close()
+
+
+@dataclass
+class Widget:
+    """A widget on the page, as it stands now: JupyterLab may draw it anew when its cell has been out of sight."""
+
+    root: Locator
+
+    def part(self, name: str) -> Locator:
+        """What carries `data-part=name`."""
+        return self.root.locator(f"[data-part={name}]")
+
+
+class WidgetNotebook:
+    """An open notebook whose cells have been run, some of which show a widget."""
+
+    def __init__(self, tab: Lab, path: str) -> None:
+        self.tab = tab
+        self.page = tab.page
+        self.path = path
+
+    def widget(self, cell: str) -> Widget:
+        """Scroll the cell into view and return the widget in its output."""
+        root = self.tab.cell(cell).locator(".headroom-widget")
+        root.wait_for(timeout=30_000)
+        return Widget(root)
+
+    def press(self, widget: Widget, part: str, *keys: str) -> None:
+        """Focus a part of the widget and press keys, one after the other."""
+        widget.part(part).first.focus()
+        self.tab.press(*keys)
+
+    def read(self, cell: str, **expected) -> dict:
+        """Run a cell that prints a JSON object and return it, once it holds what is expected.
+
+        ipywidgets sends a change when the kernel has answered the one before, so the first answer may be early. The
+        cell comes into view: ask for a widget again before you use it.
+        """
+        for _ in range(20):
+            answer = json.loads("".join(self.tab.run_cell(cell)["outputs"][0]["text"]))
+            if expected.items() <= answer.items():
+                return answer
+        raise AssertionError(f"{expected} has not reached Python: {answer}")
+
+
+@contextmanager
+def widget_notebook(browser: Browser, server: Server, name: str, cells: dict[str, str]) -> Iterator[WidgetNotebook]:
+    """Write a notebook, open it in a tab of its own and run it.
+
+    Args:
+        name: of the notebook's file, without its ending; each module of tests takes another.
+        cells: source of each code cell by its id; common indentation is taken off.
+    """
+    written = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    for identity, source in cells.items():
+        written.cells.append(nbformat.v4.new_code_cell(textwrap.dedent(source).strip(), id=identity))
+    nbformat.write(written, server.course / f"{name}.ipynb")
+    tab = Lab(browser, server)
+    tab.open_notebook(f"{name}.ipynb")
+    tab.run_all(timeout=180)
+    yield WidgetNotebook(tab, f"{name}.ipynb")
+    tab.close()
