@@ -1,0 +1,1037 @@
+"""The known mistakes, each of which can be switched on in a whole model.
+
+    wrong = broken(pretrained_vit(), "unscaled", "no_residual")
+
+A mistake is a class of a few lines, and what it overrides is what the wrong code does otherwise. `broken` copies the
+model and gives parts of the copy a class in which the mistake's methods come before the right ones. No function is
+replaced, so nothing outside of the copy changes: the model that was copied stays right, and so does every other.
+
+Where the graders' exercises have the same mistake, it has the same name, title and sentence.
+"""
+
+import copy
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headroom.reference import (
+    CPVT,
+    PVT,
+    ConvNet,
+    Decoder,
+    DecoderBlock,
+    DecoderCache,
+    Encoder,
+    EncoderBlock,
+    FeedForward,
+    KeyValueCache,
+    LayerNorm,
+    LearnedPositionalEncoding,
+    MultiHeadAttention,
+    MultiHeadSelfAttention,
+    PatchEmbedding,
+    PositionalEncoding,
+    Swin,
+    Transformer,
+    ViT,
+    causal_mask,
+    rotate,
+)
+from headroom.reference.patches import check_images, count_patches
+
+HIDDEN = -1e9  # a hidden score: finite, so that a query from which a mistake hides every key gets even weights, no NaN
+
+Switch = Callable[[nn.Module], None]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake that can be switched on.
+
+    Attributes:
+        name: by which `broken` knows it.
+        title: what it is called.
+        what: what the wrong code does, in a sentence.
+        group: the part of the model that it is about, such as "Attention".
+        slot: two mistakes of one slot exclude each other: they are two wrong versions of the same line.
+        kinds: classes of the parts of a model in which it can be made; exactly these, not what is derived from them.
+        switch: makes it in such a part.
+        possible: whether it would change anything in this part of this model.
+    """
+
+    name: str
+    title: str
+    what: str
+    group: str
+    slot: str
+    kinds: tuple[type[nn.Module], ...]
+    switch: Switch
+    possible: Callable[[nn.Module, nn.Module], bool] = lambda part, model: True
+
+    def applies(self, model: nn.Module) -> bool:
+        """Whether `model` has a part in which this mistake can be made."""
+        return bool(self.parts(model))
+
+    def parts(self, model: nn.Module) -> list[nn.Module]:
+        """The parts of `model`, or the model itself, in which this mistake can be made."""
+        return [part for part in model.modules() if _kind(part) in self.kinds and self.possible(part, model)]
+
+
+def broken(model: nn.Module, *names: str) -> nn.Module:
+    """A copy of a reference model with these mistakes switched on: it runs, returns attention and trains as before.
+
+    Its parameters have the model's names, so that weights load from one to the other, except that `unregistered` hides
+    some of them. A broken `Transformer` decodes without a cache: a mistake may let an earlier token see later ones, and
+    then the keys that were kept are not those that its training had.
+
+    Args:
+        model: any of `headroom.reference`: a whole model, such as `ViT` and `Transformer`, or one of its parts.
+        names: of `MISTAKES`; in any order.
+
+    Raises:
+        ValueError: there is no such mistake, it does not apply to this model, or two of them exclude each other.
+    """
+    chosen = [mistake for mistake in MISTAKES.values() if mistake.name in names]
+    for name in names:
+        if name not in MISTAKES or not MISTAKES[name].applies(model):
+            fault = "is not a known mistake" if name not in MISTAKES else f"cannot be made in a {_kind(model).__name__}"
+            possible = [mistake.name for mistake in MISTAKES.values() if mistake.applies(model)]
+            raise ValueError(f"{name!r} {fault}; those that can be made there: {', '.join(possible) or 'none'}")
+    for mistake in chosen:
+        for other in chosen:
+            if mistake is not other and mistake.slot == other.slot:
+                raise ValueError(
+                    f"{mistake.name!r} and {other.name!r} exclude each other: both change the same line; choose one"
+                )
+    wrong = copy.deepcopy(model)
+    for mistake in chosen:
+        for part in mistake.parts(wrong):
+            mistake.switch(part)
+    for part in wrong.modules():
+        if _kind(part) is Transformer:
+            _become(part, _WithoutCache)
+    return wrong
+
+
+def _become(part: nn.Module, wrong: type) -> None:
+    """Give `part` a class of its own, in which the methods of `wrong` come before its own; once is enough."""
+    kind = type(part)
+    if issubclass(kind, wrong):
+        return
+    part.__class__ = type(f"{kind.__name__}_{wrong.__name__.strip('_')}", (wrong, kind), {"__module__": __name__})
+
+
+def _becomes(wrong: type) -> Switch:
+    return lambda part: _become(part, wrong)
+
+
+def _kind(part: nn.Module) -> type[nn.Module]:
+    """The class that a part had before any mistake."""
+    return next(one for one in type(part).__mro__ if one.__module__ != __name__)
+
+
+class _WithoutCache:
+    """A Transformer that decodes by computing all tokens anew at every step; the cache keeps their ids alone."""
+
+    def decode(
+        self, target: Tensor, memory: Tensor, source_mask: Tensor | None = None, cache: DecoderCache | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        new = target.size(1)
+        if cache is not None:
+            ids = target[:, None, :, None]  # (batch, 1, tokens, 1): as keys, so that the cache counts and selects them
+            target = cache.layers[0][0].append(ids, ids)[0][:, 0, :, 0]
+        logits, own, crossed = super().decode(target, memory, source_mask)
+        return logits[:, -new:], own[..., -new:, :], crossed[..., -new:, :]
+
+
+# --- Attention ---------------------------------------------------------------------------------------------------
+
+
+class _AttentionSteps:
+    """`MultiHeadAttention.forward` in steps that a mistake can replace. On its own it computes the same."""
+
+    axis = -1
+
+    def forward(self, x: Tensor, *given, **options) -> Tensor | tuple[Tensor, Tensor]:
+        memory = (x,) if isinstance(self, MultiHeadSelfAttention) else ()
+        return self.attend(x, *memory, *given, **options)
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None = None,
+        return_weights: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        start = len(cache) if cache is not None else 0
+        turn = rotate if self.rotary else lambda heads, start: heads
+        q = turn(self.split_heads(self.queries(x)), start)
+        if memory is None:
+            k, v = cache.keys, cache.values
+        else:
+            k, v = turn(self.split_heads(self.keys(memory)), start), self.split_heads(self.values(memory))
+            if cache is not None:
+                k, v = cache.append(k, v)
+        weights = self.weigh(self.compare(q, k), mask)  # (batch, heads, n_queries, n_keys)
+        heads = F.dropout(weights, self.dropout, self.training) @ v
+        output = self.mix(self.merge_heads(heads))
+        return (output, weights) if return_weights else output
+
+    def queries(self, x: Tensor) -> Tensor:
+        return self.project(x, self.w_q)
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return self.project(memory, self.w_k)
+
+    def values(self, memory: Tensor) -> Tensor:
+        return self.project(memory, self.w_v)
+
+    def project(self, x: Tensor, linear: nn.Linear) -> Tensor:
+        return linear(x)
+
+    def compare(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.transpose(-2, -1) / self.divisor(q.size(-1))
+
+    def divisor(self, d_head: int) -> float:
+        return math.sqrt(d_head)
+
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is not None:
+            scores = scores.masked_fill(~mask, HIDDEN)
+        return scores.softmax(self.axis)
+
+    def mix(self, merged: Tensor) -> Tensor:
+        return self.w_o(merged)
+
+
+class _Unscaled(_AttentionSteps):
+    def divisor(self, d_head: int) -> float:
+        return 1.0
+
+
+class _ByDHead(_AttentionSteps):
+    def divisor(self, d_head: int) -> float:
+        return d_head
+
+
+class _ByDModel(_AttentionSteps):
+    def divisor(self, d_head: int) -> float:
+        return math.sqrt(self.n_heads * d_head)
+
+
+class _ScaledAfter(_Unscaled):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(scores, mask) / math.sqrt(self.w_q.out_features // self.n_heads)
+
+
+class _Transposed(_AttentionSteps):
+    def compare(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().compare(k, q)
+
+
+class _Columns(_AttentionSteps):
+    axis = -2
+
+
+class _OverHeads(_AttentionSteps):
+    axis = -3
+
+
+class _QForV(_AttentionSteps):
+    def values(self, memory: Tensor) -> Tensor:
+        return self.project(memory, self.w_q)
+
+
+class _KForV(_AttentionSteps):
+    def values(self, memory: Tensor) -> Tensor:
+        return self.project(memory, self.w_k)
+
+
+class _SharedQK(_AttentionSteps):
+    def keys(self, memory: Tensor) -> Tensor:
+        return self.project(memory, self.w_q)
+
+
+class _SharedQKV(_SharedQK):
+    def values(self, memory: Tensor) -> Tensor:
+        return self.project(memory, self.w_q)
+
+
+class _Sliced(_AttentionSteps):
+    def project(self, x: Tensor, linear: nn.Linear) -> Tensor:
+        own = linear.weight.unflatten(0, (self.n_heads, -1)).unflatten(-1, (self.n_heads, -1))
+        blocks = torch.stack([own[h, :, h] for h in range(self.n_heads)])  # (heads, d_head, d_head): the rest is unused
+        slices = x.unflatten(-1, (self.n_heads, -1))  # (batch, tokens, heads, d_head)
+        return torch.einsum("bthi,hoi->btho", slices, blocks).flatten(-2) + linear.bias
+
+
+class _ViewSplit(_AttentionSteps):
+    def split_heads(self, x: Tensor) -> Tensor:
+        batch, tokens, d_model = x.shape
+        return x.reshape(batch, self.n_heads, tokens, d_model // self.n_heads)
+
+
+class _ViewMerge(_AttentionSteps):
+    def merge_heads(self, x: Tensor) -> Tensor:
+        batch, heads, tokens, d_head = x.shape
+        return x.reshape(batch, tokens, heads * d_head)
+
+
+class _Averaged(_AttentionSteps):
+    def merge_heads(self, x: Tensor) -> Tensor:
+        return x.mean(dim=1).repeat(1, 1, self.n_heads)  # the mean for every head, so that W_O keeps its shape
+
+
+class _NoOutput(_AttentionSteps):
+    def mix(self, merged: Tensor) -> Tensor:
+        return merged
+
+
+def _unregister(attention: nn.Module) -> None:
+    """Keep the three maps in a plain list, of which the module knows nothing."""
+    attention.maps = [attention._modules.pop(name) for name in ("w_q", "w_k", "w_v")]
+    _become(attention, _Unregistered)
+
+
+class _Unregistered(_AttentionSteps):
+    w_q = property(lambda self: self.maps[0])
+    w_k = property(lambda self: self.maps[1])
+    w_v = property(lambda self: self.maps[2])
+
+
+# --- Masks -------------------------------------------------------------------------------------------------------
+
+
+class _MaskIgnored(_AttentionSteps):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(scores, None)
+
+
+class _MaskAfter(_AttentionSteps):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        weights = super().weigh(scores, None)
+        return weights if mask is None else weights * mask
+
+
+class _FilledWith0(_AttentionSteps):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(scores if mask is None else scores.masked_fill(~mask, 0.0), None)
+
+
+class _MaskInverted(_AttentionSteps):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(scores, None if mask is None else ~mask)
+
+
+class _MaskOnQueries(_AttentionSteps):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        return super().weigh(scores, None if mask is None else mask.transpose(-2, -1))
+
+
+class _CausalMemory(_AttentionSteps):
+    def weigh(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+        earlier = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()  # (tokens, source_tokens)
+        return super().weigh(scores, earlier if mask is None else mask & earlier)
+
+
+class _OwnMemory(_AttentionSteps):
+    def attend(
+        self,
+        x: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None = None,
+        return_weights: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        start = len(cache) if cache is not None else 0
+        mask = causal_mask(start + x.size(1), x.device)[start:]  # the padding mask is the source's, and does not fit
+        return super().attend(x, x, mask, return_weights, cache)
+
+
+def _on_part(name: str, wrong: type) -> Switch:
+    """Make the mistake in the part of this name of a block."""
+    return lambda block: _become(getattr(block, name), wrong)
+
+
+# --- Positions ---------------------------------------------------------------------------------------------------
+
+
+class _NoPositions:
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        return x
+
+
+class _ByBatch:
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        place = torch.arange(x.size(0), device=x.device) % self.table.size(0)  # a batch may be longer than the table
+        return x + self.table[place, None]  # (batch, 1, d_model)
+
+
+class _ClassWithoutPosition:
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        return torch.cat([x[:, :1], super().forward(x)[:, 1:]], dim=1)
+
+
+def _floor(positions: nn.Module) -> None:
+    """A table whose exponent is 0 in every column."""
+    table = positions.table
+    angle = torch.arange(len(table)).to(table)[:, None]
+    positions.table = torch.where(torch.arange(table.size(1), device=table.device) % 2 == 0, angle.sin(), angle.cos())
+
+
+# --- LayerNorm ---------------------------------------------------------------------------------------------------
+
+
+class _NormSteps:
+    """`LayerNorm.forward` in steps that a mistake can replace. On its own it computes the same."""
+
+    axes: tuple[int, ...] = (-1,)
+    correction = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean(self.axes, keepdim=True)
+        variance = x.var(self.axes, keepdim=True, correction=self.correction)
+        return self.gamma * self.normalize(x, mean, variance) + self.beta
+
+    def normalize(self, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return (x - mean) / self.root(variance)
+
+    def root(self, variance: Tensor) -> Tensor:
+        return torch.sqrt(variance + self.eps)
+
+
+class _OverBatch(_NormSteps):
+    axes = (0,)
+
+
+class _OverTokens(_NormSteps):
+    axes = (-2,)
+
+
+class _OverTokensAndFeatures(_NormSteps):
+    axes = (-2, -1)
+
+
+class _Unbiased(_NormSteps):
+    correction = 1
+
+
+class _NotCentred(_NormSteps):
+    def normalize(self, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return super().normalize(x, torch.zeros_like(mean), variance)
+
+
+class _RootMeanSquare(_NormSteps):
+    def normalize(self, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return super().normalize(x, torch.zeros_like(mean), x.square().mean(self.axes, keepdim=True))
+
+
+class _NoRoot(_NormSteps):
+    def root(self, variance: Tensor) -> Tensor:
+        return variance + self.eps
+
+
+class _EpsOutside(_NormSteps):
+    def root(self, variance: Tensor) -> Tensor:
+        return torch.sqrt(variance) + self.eps
+
+
+class _NoEps(_NormSteps):
+    def root(self, variance: Tensor) -> Tensor:
+        return torch.sqrt(variance)
+
+
+class _Skipped(_NormSteps):
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+# --- Blocks ------------------------------------------------------------------------------------------------------
+
+
+class _BlockSteps:
+    """The blocks' `forward` in steps that a mistake can replace. On its own it computes the same."""
+
+    def forward(self, x: Tensor, *given) -> tuple[Tensor, ...]:
+        return (self.decode if isinstance(self, DecoderBlock) else self.encode)(x, *given)
+
+    def encode(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        x, weights = self.branch(x, self.norm_1, lambda read: self.attention(read, mask, True))
+        x, _ = self.branch(x, self.norm_2, lambda read: (self.feed_forward(read), None))
+        return x, weights
+
+    def decode(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: tuple[KeyValueCache, KeyValueCache] | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        own, crossed = cache if cache is not None else (None, None)
+        memory = None if crossed is not None and len(crossed) else memory
+        x, weights = self.branch(x, self.norm_1, lambda read: self.self_attention(read, mask, True, own))
+        cross = self.cross_attention
+        x, looked = self.branch(x, self.norm_2, lambda read: cross(read, memory, memory_mask, True, crossed))
+        x, _ = self.branch(x, self.norm_3, lambda read: (self.feed_forward(read), None))
+        return x, weights, looked
+
+    def branch(self, x: Tensor, norm: nn.Module, compute: Callable) -> tuple[Tensor, Tensor | None]:
+        read = norm(x) if self.pre_norm else x
+        wrote, weights = compute(read)
+        x = self.join(x, read, self.drop_path(wrote) if isinstance(self, EncoderBlock) else wrote)
+        return (x if self.pre_norm else norm(x)), weights
+
+    def join(self, x: Tensor, read: Tensor, wrote: Tensor) -> Tensor:
+        return x + wrote
+
+
+class _ResidualOfNorm(_BlockSteps):
+    def join(self, x: Tensor, read: Tensor, wrote: Tensor) -> Tensor:
+        return read + wrote
+
+
+class _NoResidual(_BlockSteps):
+    def join(self, x: Tensor, read: Tensor, wrote: Tensor) -> Tensor:
+        return wrote
+
+
+class _NoFeedForward:
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+def _repeat_block(stack: nn.Module) -> None:
+    stack.blocks = nn.ModuleList([stack.blocks[0]] * len(stack.blocks))
+
+
+# --- Images, and the loss ----------------------------------------------------------------------------------------
+
+
+class _PlainReshape:
+    def forward(self, images: Tensor) -> Tensor:
+        check_images(images, self.channels)
+        rows, columns = count_patches(images, self.patch_size)
+        return self.projection(images.reshape(len(images), rows * columns, -1))
+
+
+class _ViTSteps:
+    """`ViT.forward` with a step that a mistake can replace. On its own it computes the same."""
+
+    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        check_images(images, self.embed.channels, self.image_size)
+        patches = self.embed(images)
+        x = self.with_class(self.class_token.expand(len(images), -1, -1), patches)
+        x, attention = self.encoder(self.positions(x))
+        logits = self.head(x[:, 0])
+        return (logits, attention) if return_attention else logits
+
+    def with_class(self, class_token: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([class_token, patches], dim=1)
+
+
+class _NoClassToken(_ViTSteps):
+    def with_class(self, class_token: Tensor, patches: Tensor) -> Tensor:
+        return patches
+
+
+class _ClassAtTheEnd(_ViTSteps):
+    def with_class(self, class_token: Tensor, patches: Tensor) -> Tensor:
+        return torch.cat([patches, class_token], dim=1)
+
+
+class _Softmax:
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).softmax(dim=-1)
+
+
+class _SoftmaxOfDecoder:
+    def decode(self, *given, **options) -> tuple[Tensor, Tensor, Tensor]:
+        logits, own, crossed = super().decode(*given, **options)
+        return logits.softmax(dim=-1), own, crossed
+
+
+def _softmax_twice(model: nn.Module) -> None:
+    if isinstance(model, Transformer):  # its logits may be scaled after the head
+        _become(model, _SoftmaxOfDecoder)
+    else:
+        _become(model.head, _Softmax)
+
+
+# --- The list ----------------------------------------------------------------------------------------------------
+
+ATTENTION = (MultiHeadAttention, MultiHeadSelfAttention)
+SELF_ATTENTION = (MultiHeadSelfAttention,)
+POSITIONS = (PositionalEncoding, LearnedPositionalEncoding)
+NORM = (LayerNorm,)
+BLOCKS = (EncoderBlock, DecoderBlock)
+STACKS = (Encoder, Decoder)
+
+
+def _several_heads(attention: nn.Module, model: nn.Module) -> bool:
+    return attention.n_heads > 1
+
+
+def _takes_masks(attention: nn.Module, model: nn.Module) -> bool:
+    return any("mask" in name for name in inspect.signature(model.forward).parameters)
+
+
+def _has_class(part: nn.Module, model: nn.Module) -> bool:
+    return isinstance(model, ViT) and model.class_token is not None
+
+
+_LIST = (
+    Mistake(
+        "unscaled",
+        "no scaling",
+        "The scores are not divided: they grow with d_head and the softmax saturates.",
+        "Attention",
+        "scale",
+        ATTENTION,
+        _becomes(_Unscaled),
+    ),
+    Mistake(
+        "by_d_head",
+        "divided by d_head instead of its root",
+        "The scores come out too small, so the attention is too flat.",
+        "Attention",
+        "scale",
+        ATTENTION,
+        _becomes(_ByDHead),
+    ),
+    Mistake(
+        "by_d_model",
+        "divided by √d_model",
+        "The dot product runs over the d_head features of one head, not over d_model: too flat by √n_heads.",
+        "Attention",
+        "scale",
+        ATTENTION,
+        _becomes(_ByDModel),
+        _several_heads,
+    ),
+    Mistake(
+        "scaled_after",
+        "scaled after the softmax",
+        "The weights are divided, not the scores: each row sums to 1/√d_head.",
+        "Attention",
+        "scale",
+        ATTENTION,
+        _becomes(_ScaledAfter),
+    ),
+    Mistake(
+        "transposed",
+        "the scores are transposed",
+        "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
+        "Attention",
+        "scores",
+        SELF_ATTENTION,
+        _becomes(_Transposed),
+    ),
+    Mistake(
+        "columns",
+        "softmax over the queries",
+        "The columns of the weights sum to 1; each query's row should.",
+        "Attention",
+        "softmax",
+        ATTENTION,
+        _becomes(_Columns),
+    ),
+    Mistake(
+        "over_heads",
+        "softmax over the heads",
+        "The heads compete with each other for every pair of tokens.",
+        "Attention",
+        "softmax",
+        ATTENTION,
+        _becomes(_OverHeads),
+    ),
+    Mistake(
+        "q_for_v",
+        "the queries stand in for the values",
+        "The weights average the queries; the value map is not used.",
+        "Attention",
+        "project",
+        SELF_ATTENTION,
+        _becomes(_QForV),
+    ),
+    Mistake(
+        "k_for_v",
+        "the keys stand in for the values",
+        "The weights average the keys; the value map is not used.",
+        "Attention",
+        "project",
+        ATTENTION,
+        _becomes(_KForV),
+    ),
+    Mistake(
+        "shared_qk",
+        "one projection for query and key",
+        "The scores become symmetric: i looks at j exactly as strongly as j at i.",
+        "Attention",
+        "project",
+        ATTENTION,
+        _becomes(_SharedQK),
+    ),
+    Mistake(
+        "shared_qkv",
+        "one projection for query, key and value",
+        "A token asks, answers and carries with the same vector, so it mostly finds itself.",
+        "Attention",
+        "project",
+        ATTENTION,
+        _becomes(_SharedQKV),
+    ),
+    Mistake(
+        "sliced",
+        "the input is sliced before it is projected",
+        "Each head's map sees only d_head features of a token; it should see all d_model of them.",
+        "Attention",
+        "project",
+        ATTENTION,
+        _becomes(_Sliced),
+        _several_heads,
+    ),
+    Mistake(
+        "unregistered",
+        "heads in a Python list",
+        "Layers kept in a plain list, dict or tensor attribute are invisible to the module: `parameters()` misses "
+        "them, so they are never trained, never saved and never moved to the GPU.",
+        "Attention",
+        "registered",
+        ATTENTION,
+        _unregister,
+    ),
+    Mistake(
+        "view_split",
+        "tokens scrambled into heads",
+        "The width is cut into heads by a `view` straight to (batch, heads, tokens, d_head): the memory is read on in "
+        "order, so a head gets pieces of several tokens.",
+        "Attention",
+        "split",
+        ATTENTION,
+        _becomes(_ViewSplit),
+        _several_heads,
+    ),
+    Mistake(
+        "view_merge",
+        "heads merged without the transpose",
+        "The heads are flattened as (batch, heads, tokens, d_head): a token's output is made of other tokens.",
+        "Attention",
+        "merge",
+        ATTENTION,
+        _becomes(_ViewMerge),
+        _several_heads,
+    ),
+    Mistake(
+        "averaged",
+        "the heads are averaged",
+        "The mean over the heads throws away what only one of them saw.",
+        "Attention",
+        "merge",
+        ATTENTION,
+        _becomes(_Averaged),
+        _several_heads,
+    ),
+    Mistake(
+        "no_output",
+        "no output projection",
+        "The heads are put side by side and returned: nothing ever mixes what they found.",
+        "Attention",
+        "output",
+        ATTENTION,
+        _becomes(_NoOutput),
+    ),
+    Mistake(
+        "mask_ignored",
+        "the mask has no effect",
+        "The result is the same with and without a mask: it is not passed on, or the masked scores are thrown away.",
+        "Masks",
+        "mask",
+        ATTENTION,
+        _becomes(_MaskIgnored),
+        _takes_masks,
+    ),
+    Mistake(
+        "mask_after",
+        "masked after the softmax",
+        "The hidden weights are set to 0, but the row no longer sums to 1.",
+        "Masks",
+        "mask",
+        ATTENTION,
+        _becomes(_MaskAfter),
+        _takes_masks,
+    ),
+    Mistake(
+        "filled_with_0",
+        "hidden scores set to 0",
+        "exp(0) = 1: a hidden key still gets weight.",
+        "Masks",
+        "mask",
+        ATTENTION,
+        _becomes(_FilledWith0),
+        _takes_masks,
+    ),
+    Mistake(
+        "mask_inverted",
+        "the mask is inverted",
+        "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+        "Masks",
+        "mask",
+        ATTENTION,
+        _becomes(_MaskInverted),
+        _takes_masks,
+    ),
+    Mistake(
+        "mask_on_queries",
+        "the mask lies on the queries",
+        "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
+        "Masks",
+        "mask",
+        SELF_ATTENTION,
+        _becomes(_MaskOnQueries),
+        _takes_masks,
+    ),
+    Mistake(
+        "no_causal_mask",
+        "no causal mask",
+        "While it trains, the decoder sees the very token that it is asked for; when it writes, there is none to see.",
+        "Masks",
+        "mask",
+        (DecoderBlock,),
+        _on_part("self_attention", _MaskIgnored),
+        _takes_masks,
+    ),
+    Mistake(
+        "causal_memory",
+        "the causal mask lies on the cross-attention",
+        "The n-th written token sees only the first n tokens of the source.",
+        "Masks",
+        "mask",
+        (DecoderBlock,),
+        _on_part("cross_attention", _CausalMemory),
+        _takes_masks,
+    ),
+    Mistake(
+        "own_memory",
+        "cross-attention looks at the decoder",
+        "Its keys and values are made of the decoder's own tokens: the source is never read.",
+        "Masks",
+        "memory",
+        (DecoderBlock,),
+        _on_part("cross_attention", _OwnMemory),
+    ),
+    Mistake(
+        "no_positions",
+        "no positions",
+        "Nothing says where a token stands: the model gets a bag of tokens, in no order.",
+        "Positions",
+        "rows",
+        POSITIONS,
+        _becomes(_NoPositions),
+    ),
+    Mistake(
+        "by_batch",
+        "the table is indexed by the batch",
+        "The rows are chosen by the place of a sample in the batch, not by the place of a token in its sample.",
+        "Positions",
+        "rows",
+        POSITIONS,
+        _becomes(_ByBatch),
+    ),
+    Mistake(
+        "floored",
+        "an integer division floors the exponent",
+        "The exponent is 0 in every column, so all columns share one frequency: the table has rank 2.",
+        "Positions",
+        "exponent",
+        (PositionalEncoding,),
+        _floor,
+    ),
+    Mistake(
+        "class_without_position",
+        "the [class] token has no position",
+        "The positions are added before [class] is put in front of the patches, and it gets none.",
+        "Positions",
+        "rows",
+        (LearnedPositionalEncoding,),
+        _becomes(_ClassWithoutPosition),
+        _has_class,
+    ),
+    Mistake(
+        "over_batch",
+        "normalised over the batch",
+        "The statistics run over axis 0: one sample's result depends on the others, as in batch normalisation.",
+        "LayerNorm",
+        "axis",
+        NORM,
+        _becomes(_OverBatch),
+    ),
+    Mistake(
+        "over_tokens",
+        "normalised over the tokens",
+        "The statistics run over the token axis: every feature is normalised along the sequence.",
+        "LayerNorm",
+        "axis",
+        NORM,
+        _becomes(_OverTokens),
+    ),
+    Mistake(
+        "over_tokens_and_features",
+        "normalised over tokens and features together",
+        "All tokens of a sample share one mean and one variance, so tokens leak into each other.",
+        "LayerNorm",
+        "axis",
+        NORM,
+        _becomes(_OverTokensAndFeatures),
+    ),
+    Mistake(
+        "root_mean_square",
+        "RMSNorm in place of LayerNorm",
+        "The values are divided by their root mean square and never centred: a token's level stays in the result.",
+        "LayerNorm",
+        "centre",
+        NORM,
+        _becomes(_RootMeanSquare),
+    ),
+    Mistake(
+        "not_centred",
+        "the mean is not taken off the values",
+        "The values are divided by their standard deviation without being centred first.",
+        "LayerNorm",
+        "centre",
+        NORM,
+        _becomes(_NotCentred),
+    ),
+    Mistake(
+        "unbiased",
+        "the unbiased variance",
+        "The sum of squares is divided by d_model − 1, so every normalised value is too small by the factor "
+        "√((d_model − 1)/d_model).",
+        "LayerNorm",
+        "variance",
+        NORM,
+        _becomes(_Unbiased),
+    ),
+    Mistake(
+        "eps_outside",
+        "ε outside the square root",
+        "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
+        "LayerNorm",
+        "root",
+        NORM,
+        _becomes(_EpsOutside),
+    ),
+    Mistake(
+        "no_eps",
+        "no ε",
+        "A token whose features are all equal divides 0 by 0, and tiny values are blown up to size 1.",
+        "LayerNorm",
+        "root",
+        NORM,
+        _becomes(_NoEps),
+    ),
+    Mistake(
+        "no_root",
+        "the square root is missing",
+        "The centred values are divided by the variance, so the result has variance 1/σ² in place of 1.",
+        "LayerNorm",
+        "root",
+        NORM,
+        _becomes(_NoRoot),
+    ),
+    Mistake(
+        "residual_of_norm",
+        "the residual stream is lost",
+        "A branch is added to what it has read, n + f(n) with n = LN(x): x itself does not go on.",
+        "Blocks",
+        "residual",
+        BLOCKS,
+        _becomes(_ResidualOfNorm),
+        lambda block, model: block.pre_norm,
+    ),
+    Mistake(
+        "no_residual",
+        "no residual connection",
+        "A branch's result takes the place of x: what the branch does not pass on is gone, and so is its gradient.",
+        "Blocks",
+        "residual",
+        BLOCKS,
+        _becomes(_NoResidual),
+    ),
+    Mistake(
+        "no_feed_forward",
+        "no feed-forward network",
+        "A block attends and does nothing else: no token is worked on by itself.",
+        "Blocks",
+        "feed_forward",
+        (FeedForward,),
+        _becomes(_NoFeedForward),
+    ),
+    Mistake(
+        "repeated_block",
+        "one block repeated",
+        "The list of layers holds the same block again and again: all layers share its weights.",
+        "Blocks",
+        "blocks",
+        STACKS,
+        _repeat_block,
+        lambda stack, model: len(stack.blocks) > 1,
+    ),
+    Mistake(
+        "no_final_norm",
+        "no LayerNorm after the last block",
+        "The head reads the residual stream as it is, whose scale grows with every block.",
+        "Blocks",
+        "final_norm",
+        STACKS,
+        _on_part("norm", _Skipped),
+        lambda stack, model: _kind(stack.norm) is LayerNorm,
+    ),
+    Mistake(
+        "plain_reshape",
+        "patches cut by a plain reshape",
+        "The pixels are read on row by row: a patch is a strip of rows, not a square.",
+        "Images",
+        "patches",
+        (PatchEmbedding,),
+        _becomes(_PlainReshape),
+    ),
+    Mistake(
+        "no_class_token",
+        "no [class] token",
+        "It is never put in front of the patches; the head reads token 0, which is the patch in the upper left corner.",
+        "Images",
+        "class",
+        (ViT,),
+        _becomes(_NoClassToken),
+        _has_class,
+    ),
+    Mistake(
+        "class_at_the_end",
+        "the [class] token stands at the end",
+        "It follows the patches; the head reads token 0, which is the patch in the upper left corner.",
+        "Images",
+        "class",
+        (ViT,),
+        _becomes(_ClassAtTheEnd),
+        _has_class,
+    ),
+    Mistake(
+        "softmax_twice",
+        "softmax before the cross-entropy",
+        "The model returns probabilities, of which the loss takes the softmax again: it cannot fall below a floor, and "
+        "its gradients are weak.",
+        "Loss",
+        "softmax_twice",
+        (ViT, CPVT, PVT, Swin, ConvNet, Transformer),
+        _softmax_twice,
+    ),
+)
+
+MISTAKES: dict[str, Mistake] = {mistake.name: mistake for mistake in _LIST}
