@@ -22,5 +22,6 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 """
 
 from headroom.widgets.attention_explorer import AttentionExplorer
+from headroom.widgets.norm_explorer import NormExplorer
 
-__all__ = ["AttentionExplorer"]
+__all__ = ["AttentionExplorer", "NormExplorer"]
