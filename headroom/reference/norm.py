@@ -23,9 +23,9 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`x`: `(..., d_model)`; so is the result."""
-        mean = x.mean(dim=-1, keepdim=True)  # (..., 1): one mean per token
-        variance = (x - mean).square().mean(dim=-1, keepdim=True)
-        normalized = (x - mean) / torch.sqrt(variance + self.eps)
+        centred = x - x.mean(dim=-1, keepdim=True)  # one mean per token
+        variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        normalized = centred * torch.rsqrt(variance + self.eps)  # 1 / √…: a division per token
         return self.gamma * normalized + self.beta
 
 
@@ -47,7 +47,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """`x`: `(..., d_model)`; so is the result."""
         mean_square = x.square().mean(dim=-1, keepdim=True)  # (..., 1)
-        return self.gamma * x / torch.sqrt(mean_square + self.eps)
+        return self.gamma * (x * torch.rsqrt(mean_square + self.eps))
 
 
 class BatchNorm(nn.Module):
