@@ -62,6 +62,16 @@ WIDGETS = {
         "image",
         ("i",),
     ),
+    "PositionExplorer": Shown(
+        """
+        from headroom.pretrained import pretrained_vit
+        from headroom.reference import sinusoidal_encoding
+        from headroom.widgets import PositionExplorer
+        widget = PositionExplorer(pretrained_vit().positions, encoding=sinusoidal_encoding, position=3, dimension=4)
+        """,
+        "matrix",
+        ("k",),
+    ),
 }
 
 BEFORE = """

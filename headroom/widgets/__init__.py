@@ -23,5 +23,6 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 
 from headroom.widgets.attention_explorer import AttentionExplorer
 from headroom.widgets.norm_explorer import NormExplorer
+from headroom.widgets.position_explorer import PositionExplorer
 
-__all__ = ["AttentionExplorer", "NormExplorer"]
+__all__ = ["AttentionExplorer", "NormExplorer", "PositionExplorer"]
