@@ -72,6 +72,18 @@ WIDGETS = {
         "matrix",
         ("k",),
     ),
+    "AttentionStepper": Shown(
+        """
+        import torch
+        from headroom.reference import causal_mask
+        from headroom.widgets import AttentionStepper
+        q, k, v = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(0))
+        words = ["the", "tired", "cat", "drank", "its", "milk"]
+        widget = AttentionStepper(q, k, v, causal_mask(6), tokens=words, scores=q @ k.T, step="mix", editing=True)
+        """,
+        "s",
+        ("q",),
+    ),
 }
 
 BEFORE = """
