@@ -84,6 +84,17 @@ WIDGETS = {
         "s",
         ("q",),
     ),
+    "DigitPad": Shown(
+        """
+        from headroom.data import embedded_digits
+        from headroom.pretrained import pretrained_vit
+        from headroom.widgets import DigitPad
+        digits = embedded_digits()
+        widget = DigitPad(pretrained_vit(), digits.val_images[:3], digits.val_labels[:3], example=0)
+        """,
+        "pad",
+        ("h",),
+    ),
 }
 
 BEFORE = """

@@ -72,8 +72,9 @@ def as_array(name: str, value: ArrayLike) -> np.ndarray:
 
 def check_finite(name: str, array: np.ndarray) -> None:
     """Raise a ValueError that says where the first NaN or infinite value is, if there is one."""
-    if np.isfinite(array.sum()):  # far quicker than looking at each; a finite sum has finite terms
-        return
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ is what is looked for here
+        if np.isfinite(array.sum()):  # far quicker than looking at each; a finite sum has finite terms
+            return
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])

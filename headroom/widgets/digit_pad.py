@@ -1,0 +1,320 @@
+"""Draw a digit and watch a Vision Transformer read it, whole or with a known mistake in it: digit_pad.js draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import anywidget
+import numpy as np
+import torch
+import traitlets as t
+from torch import Tensor, nn
+
+from headroom.mistakes import MISTAKES, broken
+from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, looking_at
+
+SIDE = 28  # pixels of an image along each side
+CLASSES = 10
+ROW_SUM_TOLERANCE = 1e-3
+BLANK = bytes(SIDE * SIDE)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a `DigitPad` shows right now. Every index counts from 0 (the screen counts layers and heads from 1)."""
+
+    example: int | None  # the digit that the drawing started from; None: an empty page
+    strokes: int  # how many the reader has laid on it, those of the eraser counted
+    layer: int
+    head: int | None  # None: the mean of all heads
+    overlay: bool  # whether attention is shown
+    centred: bool  # whether the drawing is scaled and centred as MNIST's digits are
+    mistake: str | None  # the known mistake that the second model has; None: there is no second model
+
+
+class DigitPad(anywidget.AnyWidget):
+    """A page to draw a digit on, with mouse, pen, finger or keys, and a live model that reads it while it is drawn.
+
+    The browser draws, and makes of the drawing the 28 × 28 pixels that the model sees. Python runs the model: one
+    request at a time, always with the newest drawing. Shown are the ten probabilities and the attention with which the
+    model read; with `mistake` set, a copy of the model with that mistake in it reads the same pixels beside it. The
+    traits named in `Selection` can be read, observed and set; setting `example` starts a new drawing.
+
+    The model is used as it is at that moment: train it further, and the next stroke is read by what it has learned.
+    It may be on any device; its mode (train or eval) is left as it was. Where widgets run in a thread of their own, do
+    not draw while it trains.
+
+    Args:
+        model: a digit classifier, called as `model(images, return_attention=True)` with float32 images
+            `(1, 1, 28, 28)`, ink 1 on paper 0. It answers with logits `(1, 10)` and attention
+            `(1, n_layers, n_heads, tokens, tokens)`; tokens are patches, with a [class] token in front or without.
+        examples: digits to start from and to alter: `(n, 28, 28)` or `(n, 1, 28, 28)`, values in [0, 1].
+        labels: `(n,)`, what the examples are.
+        example: which of them to start with; None: an empty page. Negative indices count from the end, here and below.
+        layer, head: whose attention to show first. `head` None: the mean of all heads.
+        mistake: the name of a known mistake, one of `headroom.mistakes.MISTAKES` that applies to this model.
+
+    Raises:
+        TypeError: `model` is no module, or does not answer with a pair.
+        ValueError: the model does not read such images, or an argument has the wrong shape or values; the message says
+            what it got, and what is right.
+
+    Source: how a drawing is scaled and centred: LeCun et al. 1998, "Gradient-Based Learning Applied to Document
+    Recognition", section III.A.
+    """
+
+    _esm, _css = front_end("digit_pad")
+
+    # Sent once
+    _examples = t.Bytes().tag(sync=True)  # u8: (n, 28, 28); empty without examples
+    _facts = t.Dict().tag(sync=True)  # sizes, labels, the mistakes that apply
+
+    # The drawing and what the model makes of it: kept in a saved notebook
+    # {"example", "strokes"}: what the strokes lie on; each is [1 if it erases else 0, x, y, x, y, …], in pixels
+    _drawing = t.Dict({"example": None, "strokes": []}).tag(sync=True)
+    _request = t.Dict().tag(sync=True, echo_update=False)  # {"id", "pixels": u8 (28, 28), empty if nothing is drawn}
+    _answer = t.Dict().tag(sync=True)  # {"id", "pixels", "mistake", "models"}; see `_reply`
+
+    # What the reader chooses; either side may change it.
+    example = t.Int(None, allow_none=True).tag(sync=True)
+    layer = t.Int(0).tag(sync=True)
+    head = t.Int(None, allow_none=True).tag(sync=True)
+    overlay = t.Bool(True).tag(sync=True)
+    centred = t.Bool(True).tag(sync=True)
+    mistake = t.Unicode(None, allow_none=True).tag(sync=True)
+
+    def __init__(
+        self,
+        model: nn.Module,
+        examples: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        example: int | None = None,
+        layer: int = -1,
+        head: int | None = None,
+        mistake: str | None = None,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
+        self._model = model
+        self._copy: nn.Module | None = None  # the model with the chosen mistake in it, and …
+        self._copied: tuple = ()  # … what it was made from
+        digits = _check_examples(examples)
+        self._digits = [digit.tobytes() for digit in digits]
+        _, attention = _read(model, self._digits[0] if self._digits else BLANK)
+        _check_rows(attention)
+        self._n_layers, self._n_heads, _, tokens = attention.shape
+        side, has_class = _patch_grid(tokens)
+        self._mistakes = [name for name, known in MISTAKES.items() if known.applies(model)]
+
+        super().__init__(
+            _examples=b"".join(self._digits),
+            _facts={
+                "n_layers": self._n_layers,
+                "n_heads": self._n_heads,
+                "side": side,
+                "has_class": has_class,
+                "labels": _check_labels(labels, len(digits)),
+                "mistakes": [
+                    [name, MISTAKES[name].group, MISTAKES[name].title, MISTAKES[name].what] for name in self._mistakes
+                ],
+            },
+        )
+        self.layer = as_index("layer", layer, self._n_layers)
+        self.head = None if head is None else as_index("head", head, self._n_heads)
+        self.mistake = mistake
+        self.example = example
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected now, as the reader sees it (read-only)."""
+        return Selection(
+            self.example, len(self._drawing["strokes"]), self.layer, self.head, self.overlay, self.centred, self.mistake
+        )
+
+    @property
+    def image(self) -> Tensor | None:
+        """What the model has read last: float32 `(1, 1, 28, 28)` in [0, 1]; None when nothing is drawn."""
+        return _as_image(self._answer["pixels"]) if "pixels" in self._answer else None
+
+    @property
+    def probabilities(self) -> Tensor | None:
+        """The model's probabilities of the digits 0 to 9 for `image`, float32 `(10,)`; None when it gave none."""
+        answer = self._answer.get("models", [{}])[0]
+        return torch.tensor(answer["probabilities"]) if "probabilities" in answer else None
+
+    def __repr__(self) -> str:
+        kept = f"{len(self._digits)} examples, {len(self._mistakes)} mistakes"
+        return f"DigitPad({type(self._model).__name__}, {self._n_layers} layers, {self._n_heads} heads, {kept})"
+
+    # A selection is checked whoever makes it. traitlets rolls a change back on TraitError only.
+    @t.validate("example", "layer", "head")
+    def _valid_index(self, proposal: dict) -> int | None:
+        name, value = proposal["trait"].name, proposal["value"]
+        if value is None:
+            return None
+        size = {"example": len(self._digits), "layer": self._n_layers, "head": self._n_heads}[name]
+        if not size:
+            raise t.TraitError(f"{name}={value}, but this pad has no examples; give examples=… when you make it")
+        try:
+            return as_index(name, value, size)
+        except ValueError as error:
+            raise t.TraitError(str(error)) from None
+
+    @t.validate("mistake")
+    def _valid_mistake(self, proposal: dict) -> str | None:
+        name = proposal["value"]
+        if name is not None and name not in self._mistakes:
+            known = ", ".join(self._mistakes) or "none"
+            raise t.TraitError(f"mistake={name!r} does not apply to this model; those that do: {known}")
+        return name
+
+    @t.observe("_request")
+    def _asked(self, change: dict) -> None:
+        self._reply(bytes(change["new"]["pixels"]))
+
+    @t.observe("example")
+    def _start_anew(self, change: dict) -> None:
+        if self._drawing["example"] == self.example:
+            return  # the browser's choice, which says itself what is drawn
+        self._drawing = {"example": self.example, "strokes": []}
+        self._reply(b"" if self.example is None else self._digits[self.example])
+
+    @t.observe("mistake")
+    def _read_again(self, change: dict) -> None:
+        if "pixels" in self._answer:
+            self._reply(self._answer["pixels"])
+
+    def _reply(self, pixels: bytes) -> None:
+        """Send what the model, and the one with the mistake, read in `pixels`; without any, that nothing is drawn."""
+        answer: dict = {"id": self._request.get("id", ""), "mistake": self.mistake}
+        if pixels:
+            models = [self._model] if self.mistake is None else [self._model, self._mistaken()]
+            answer |= {"pixels": pixels, "models": [self._answer_of(model, pixels) for model in models]}
+        self._answer = answer
+
+    def _answer_of(self, model: nn.Module, pixels: bytes) -> dict:
+        """What the browser shows of one model: `{"probabilities", "attention", "reader"}`, or `{"error"}`, a sentence.
+
+        The attention is the row of the token that is read, float32 `(n_layers, n_heads, tokens)`; of a model without
+        [class], which reads the mean of all patches, the mean of all rows.
+        """
+        try:
+            logits, attention = _read(model, pixels)
+        except (TypeError, ValueError) as error:  # whatever the student's model does: the drawing goes on
+            return {"error": f"{str(error).rstrip('.')}."}
+        reader = "[class]" if self._facts["has_class"] else "the mean of all patches"
+        rows = attention[:, :, 0] if self._facts["has_class"] else attention.mean(axis=2)
+        if model is not self._model and self.mistake in ("no_class_token", "class_at_the_end"):
+            reader = "the patch in the upper left corner"
+            if self.mistake == "class_at_the_end":
+                rows = np.roll(rows, 1, axis=-1)  # shown where it stands in the healthy model: in front
+        powers = np.exp(logits - logits.max())
+        return {
+            "probabilities": (powers / powers.sum()).tolist(),
+            "attention": rows.astype("<f4").tobytes(),
+            "reader": reader,
+        }
+
+    def _mistaken(self) -> nn.Module:
+        """The model with the chosen mistake in it: copied anew when the model has learned something since."""
+        state = [*self._model.parameters(), *self._model.buffers()]
+        made_from = (self.mistake, [(id(one), one._version) for one in state])
+        if self._copied != made_from:
+            self._copy, self._copied = broken(self._model, self.mistake), made_from
+        return self._copy
+
+
+def _as_image(pixels: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(1, 1, SIDE, SIDE) / 255
+
+
+def _read(model: nn.Module, pixels: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """The model's logits `(10,)`, float64, and attention `(n_layers, n_heads, tokens, tokens)` for one image.
+
+    Raises:
+        TypeError, ValueError: the model fails, or its answer has another form; in one sentence.
+    """
+    try:
+        with looking_at(model) as device:
+            answer = model(_as_image(pixels).to(device), return_attention=True)
+    except Exception as error:
+        raise ValueError(
+            f"the model does not read an image of shape (1, 1, {SIDE}, {SIDE}): "
+            f"model(images, return_attention=True) raised {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise TypeError(
+            f"model(images, return_attention=True) returned {type(answer).__name__}; "
+            "it must return a pair (logits, attention)"
+        )
+    logits, attention = as_array("logits", answer[0]), as_array("attention", answer[1])
+    if logits.shape != (1, CLASSES):
+        raise ValueError(
+            f"the model's logits have shape {logits.shape}; for one image they must be (1, {CLASSES}), one for each "
+            "digit 0 to 9"
+        )
+    if attention.ndim != 5 or len(attention) != 1 or attention.shape[3] != attention.shape[4] or 0 in attention.shape:
+        raise ValueError(
+            f"the model's attention has shape {attention.shape}; for one image it must be "
+            "(1, n_layers, n_heads, tokens, tokens)"
+        )
+    check_finite("the model's logits", logits[0])
+    check_finite("the model's attention", attention[0])
+    return logits[0].astype(np.float64), attention[0]
+
+
+def _check_rows(attention: np.ndarray) -> None:
+    """Raise a ValueError unless each query's weights sum to 1."""
+    sums = attention.sum(axis=-1)
+    where = np.unravel_index(np.abs(sums - 1).argmax(), sums.shape)
+    if abs(sums[where] - 1) > ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"the model's attention has a row {tuple(map(int, where))} (layer, head, query) that sums to "
+            f"{sums[where]:.4g}; a query's weights must sum to 1 (±{ROW_SUM_TOLERANCE:g}): give them after the softmax"
+        )
+
+
+def _patch_grid(tokens: int) -> tuple[int, bool]:
+    """Along each side of the image so many patches; and whether a [class] token comes before them."""
+    for has_class in (True, False):
+        side = math.isqrt(tokens - has_class)
+        if side and side * side + has_class == tokens and SIDE % side == 0:
+            return side, has_class
+    raise ValueError(
+        f"the model's attention has {tokens} tokens, which fits no square patches of {SIDE} × {SIDE} pixels, with or "
+        "without a [class] token"
+    )
+
+
+def _check_examples(examples: ArrayLike | None) -> np.ndarray:
+    """Examples as `(n, 28, 28)` u8."""
+    if examples is None:
+        return np.empty((0, SIDE, SIDE), np.uint8)
+    array = as_array("examples", examples)
+    if array.ndim == 4 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 3 or array.shape[1:] != (SIDE, SIDE) or not len(array):
+        hint = "; put one digit in a batch with examples[None]" if array.shape[-2:] == (SIDE, SIDE) else ""
+        raise ValueError(
+            f"examples has shape {tuple(np.shape(examples))}; it must be (n, {SIDE}, {SIDE}) or "
+            f"(n, 1, {SIDE}, {SIDE}), with n at least 1{hint}"
+        )
+    check_finite("examples", array)
+    low, high = float(array.min()), float(array.max())
+    if low < 0 or high > 1:
+        hint = "; divide bytes by 255" if low >= 0 and high > 2 else "; undo the normalisation first"
+        raise ValueError(f"examples has values from {low:g} to {high:g}; they must lie in [0, 1]{hint}")
+    return np.rint(array * 255).astype(np.uint8)
+
+
+def _check_labels(labels: ArrayLike | None, n: int) -> list[int] | None:
+    if labels is None:
+        return None
+    array = as_array("labels", labels)
+    if array.shape != (n,):
+        raise ValueError(f"labels has shape {array.shape}; it must be ({n},), one for each example")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"labels holds {array.dtype} values; they are whole numbers")
+    return array.tolist()
