@@ -23,8 +23,9 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 
 from headroom.widgets.attention_explorer import AttentionExplorer
 from headroom.widgets.attention_stepper import AttentionStepper
+from headroom.widgets.decoding_stepper import DecodingStepper
 from headroom.widgets.digit_pad import DigitPad
 from headroom.widgets.norm_explorer import NormExplorer
 from headroom.widgets.position_explorer import PositionExplorer
 
-__all__ = ["AttentionExplorer", "AttentionStepper", "DigitPad", "NormExplorer", "PositionExplorer"]
+__all__ = ["AttentionExplorer", "AttentionStepper", "DecodingStepper", "DigitPad", "NormExplorer", "PositionExplorer"]
