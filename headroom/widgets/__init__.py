@@ -23,9 +23,18 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 
 from headroom.widgets.attention_explorer import AttentionExplorer
 from headroom.widgets.attention_stepper import AttentionStepper
+from headroom.widgets.bug_switches import BugSwitches
 from headroom.widgets.decoding_stepper import DecodingStepper
 from headroom.widgets.digit_pad import DigitPad
 from headroom.widgets.norm_explorer import NormExplorer
 from headroom.widgets.position_explorer import PositionExplorer
 
-__all__ = ["AttentionExplorer", "AttentionStepper", "DecodingStepper", "DigitPad", "NormExplorer", "PositionExplorer"]
+__all__ = [
+    "AttentionExplorer",
+    "AttentionStepper",
+    "BugSwitches",
+    "DecodingStepper",
+    "DigitPad",
+    "NormExplorer",
+    "PositionExplorer",
+]
