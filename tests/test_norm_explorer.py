@@ -313,6 +313,10 @@ def test_pointing_says_which_numbers_share_a_mean(notebook) -> None:
     says(widget, f"It shares the mean square {shown(X[1, 0].square().mean().item())} {of_its_own}")
     answer = notebook.read("read", norm="RMSNorm", sample=1, token=0, feature=2)
     np.testing.assert_allclose(answer["output"], reference_output("RMSNorm", X), atol=1e-9)
+    widget = notebook.widget("explorer")
+    widget.part("norm").nth(0).check()
+    says(widget, f"No norm. Sample 2, token 1 “a”, feature 3: {shown(X[1, 0, 2].item())}.")
+    expect(widget.part("calculation")).to_have_text(re.compile("every number stays what it is"))
 
 
 def shown(value: float) -> str:

@@ -127,7 +127,7 @@ function render({ model, el }) {
   const inPython = ({ sample, token, feature }) => `[${sample}, ${token}, ${feature}]`;
   const several = samples * tokens;
 
-  function sayGroup(norm, place, { mean, variance }) {
+  function sayGroup(norm, place, { mean, variance } = {}) {
     if (norm === "none") return "No norm: every number stays what it is.";
     if (norm === "BatchNorm") {
       const where = samples === 1 ? `all ${count(tokens, "token")}` : `all ${count(tokens, "token")} of all ${count(samples, "sample")}`;
