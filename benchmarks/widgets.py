@@ -19,7 +19,9 @@ import nbformat
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from browser import Lab, chromium, copy_course, lab_server  # noqa: E402  the tests' JupyterLab, found by the line above
+# The tests' JupyterLab and their list of all widgets, found by the line above.
+from browser import Lab, chromium, copy_course, lab_server  # noqa: E402
+from test_widgets_in_lab import WIDGETS, code  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 PRESSES = 40
@@ -107,6 +109,23 @@ PRESS_INTERACT = (
     return performance.now() - start;
 }"""
 )
+PRESS_ANY = (
+    """async ([cell, part, key]) => {"""
+    + AFTER_PAINT
+    + """
+    const root = cell.querySelector('.headroom-widget');
+    const live = root.querySelector('[data-part=live]');
+    root.querySelector(`[data-part=${part}]`).focus({ preventScroll: true });
+    await painted();
+    const changed = new Promise((done) => new MutationObserver((_, me) => { me.disconnect(); done(); })
+        .observe(live, { childList: true, characterData: true, subtree: true }));
+    const start = performance.now();
+    document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+    await changed;
+    await new Promise((done) => setTimeout(done, 0));  // as above
+    return performance.now() - start;
+}"""
+)
 OPEN = (
     """async (id) => {"""
     + AFTER_PAINT
@@ -149,6 +168,8 @@ def main() -> None:
             text = re.sub(r"^ {8}", "", source.strip("\n"), flags=re.MULTILINE).replace("SIZES", repr(SIZES))
             notebook.cells.append(nbformat.v4.new_code_cell(text))
             notebook.cells[-1]["id"] = name
+        for name, shown in WIDGETS.items():
+            notebook.cells.append(nbformat.v4.new_code_cell(f"{code(shown)}\nwidget", id=identity(name)))
         nbformat.write(notebook, course / "benchmark.ipynb")
         with chromium() as browser, lab_server(course, Path(folder) / "home") as server:
             lab = Lab(browser, server)
@@ -161,8 +182,9 @@ def main() -> None:
                 rows += measure(lab, name, f"explorer-{name}", EXPLORER)
                 lab.run_cell(f"interact-{name}")
                 rows += measure(lab, name, f"interact-{name}", INTERACT)
+            every = {name: press_each(lab, name) for name in WIDGETS}
             assert lab.errors == [], lab.errors
-    text = report(opened, rows, load, os.getloadavg()[0])
+    text = report(opened, rows, every, load, os.getloadavg()[0])
     (RESULTS / "widgets.md").write_text(text, encoding="utf-8")
     print(text)
 
@@ -186,7 +208,33 @@ def measure(
     return rows
 
 
-def report(opened: list[float], rows: list[tuple[str, str, list[float]]], before: float, after: float) -> str:
+def identity(name: str) -> str:
+    """The id of the cell that shows a widget of the tests' list."""
+    return re.sub(r"\W", "-", name)
+
+
+def press_each(lab: Lab, name: str) -> list[float]:
+    """The milliseconds of many presses of a widget's first key in the tests' list."""
+    shown = WIDGETS[name]
+    lab.run_cell(identity(name))
+    output = lab.cell(identity(name)).element_handle()
+    lab.cell(identity(name)).locator(".headroom-widget").wait_for()
+    times = []
+    for number in range(PRESSES):
+        key = shown.keys[number % len(shown.keys)]
+        times.append(lab.page.evaluate(PRESS_ANY, [output, shown.part, key]))
+        lab.page.wait_for_timeout(30)
+    print(name, f"{statistics.median(times):.1f} ms")
+    return times
+
+
+def report(
+    opened: list[float],
+    rows: list[tuple[str, str, list[float]]],
+    every: dict[str, list[float]],
+    before: float,
+    after: float,
+) -> str:
     median = {(name, what): statistics.median(times) for name, what, times in rows}
     lines = [
         "# Widgets: from a key press to the painted frame",
@@ -216,6 +264,17 @@ def report(opened: list[float], rows: list[tuple[str, str, list[float]]], before
         sent = 2 * layers * heads * tokens**2 + 3 * side**2
         size = f"{layers} layers × {heads} heads × {tokens} tokens, an image of {side} × {side}"
         lines.append(f"| {size} | {sent:,} | {milliseconds / 1000:.2f} |")
+    lines += [
+        "",
+        "Every widget of the course, as `tests/test_widgets_in_lab.py` shows it; the whole widget is painted anew:",
+        "",
+        "| widget | key | median | 95th percentile |",
+        "|---|---|---|---|",
+    ]
+    for name, times in every.items():
+        keys = " ".join(f"`{key}`" for key in WIDGETS[name].keys)
+        p95 = statistics.quantiles(times, n=20)[-1]
+        lines.append(f"| {name} | {keys} | {statistics.median(times):.1f} | {p95:.1f} |")
     return "\n".join(lines) + "\n"
 
 
