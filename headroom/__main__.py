@@ -1,4 +1,4 @@
-"""The course's commands: `python -m headroom lab` opens it, `python -m headroom clean` tidies notebooks for storing."""
+"""The course's commands: `python -m headroom lab` opens it, `clean` tidies notebooks for storing, `map` draws it."""
 
 import argparse
 import sys
@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     clean = commands.add_parser("clean", help="strip outputs and machine metadata from notebooks before a commit")
     clean.add_argument("notebooks", nargs="*", type=Path, help="notebook files; all of the course's when none is named")
+    commands.add_parser("map", help="draw the map of the course into docs/course_map.png")
 
     chosen, more = parser.parse_known_args(arguments)
     if more and chosen.command != "lab":
@@ -32,6 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
             from headroom.lab import start
 
             start(chosen.port, not chosen.no_browser, tuple(more))
+        elif chosen.command == "map":
+            from headroom.course_map import write_picture
+            from headroom.lab import course_folder
+
+            print(write_picture(course_folder(Path.cwd())))
         else:
             _clean(chosen.notebooks)
     except FileNotFoundError as error:

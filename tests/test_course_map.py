@@ -1,0 +1,61 @@
+"""The map of the course agrees with the notebooks, and the README's picture with the map."""
+
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from PIL import Image
+
+from headroom import notebooks
+from headroom.course_map import BY_NAME, COURSE, PICTURE, STORED, contents, course_map, drawn_from, existing, in_words
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def test_every_notebook_is_on_the_map() -> None:
+    mapped = {piece.notebook(REPOSITORY) for piece in existing(REPOSITORY)}
+    stored = {path for path in notebooks.find(REPOSITORY) if "solutions" not in path.parts}
+    assert stored == mapped
+
+
+def test_nothing_needs_what_comes_later() -> None:
+    lectures = [piece for piece in COURSE if not piece.is_lab]
+    assert [int(piece.name) for piece in lectures] == list(range(13))
+    for piece in COURSE:
+        needed = [BY_NAME[name] for name in piece.needs]
+        assert not any(one.is_lab for one in needed)
+        assert all(COURSE.index(one) < COURSE.index(piece) for one in needed)
+    assert len({piece.place for piece in lectures}) == len(lectures), "two boxes lie on one another"
+
+
+def test_the_list_leads_to_every_notebook_and_never_asks_for_one_that_does_not_exist(tmp_path) -> None:
+    text = contents(REPOSITORY)
+    for piece in existing(REPOSITORY):
+        [target] = re.findall(rf"\[{piece.called} · [^]]+\]\(([^)]+)\)", text)
+        assert (REPOSITORY / "lectures" / target).is_file()
+    there = {piece.called.lower() for piece in existing(REPOSITORY)}
+    for row in text.splitlines()[2:]:
+        needs = row.split("|")[-2].strip()
+        assert needs == "nothing" or set(needs.split(", ")) <= there
+    assert len(contents(tmp_path).splitlines()) == 2, "where nothing exists, nothing is listed"
+
+
+@pytest.mark.parametrize("course", [REPOSITORY, Path("/nowhere")], ids=["as it is", "nothing exists"])
+def test_the_map_shows_every_lecture_and_lab_and_says_which_exist(course) -> None:
+    fig = course_map(course)
+    shown = " ".join(text.get_text() for text in fig.axes[0].texts)
+    there = len(existing(course))
+    for piece in COURSE:
+        assert piece.title in shown
+        assert f"{piece.called}, {piece.title}" in in_words(course)
+    assert in_words(course).count("does not exist yet") == len(COURSE) - there
+    assert there == len(COURSE) or f"{there} exist so far" in fig.get_suptitle()
+    plt.close(fig)
+
+
+def test_the_readmes_picture_is_the_map_as_it_is_now() -> None:
+    with Image.open(REPOSITORY / PICTURE) as picture:
+        drawn = picture.text[STORED]
+    assert drawn == drawn_from(REPOSITORY), "a notebook came or changed its minutes; run: python -m headroom map"
+    assert PICTURE.as_posix() in (REPOSITORY / "README.md").read_text(encoding="utf-8")
