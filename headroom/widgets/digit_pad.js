@@ -169,7 +169,7 @@ function render({ model, el }) {
   // ------------------------------------------------ words
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
   const a = (digit) => `${digit === 8 ? "an" : "a"} ${digit}`;
-  const sayExample = (i) => `digit ${i + 1}` + (labels ? ` (${a(labels[i])})` : "");
+  const sayExample = (i) => labels ? `${a(labels[i])} (example ${i + 1})` : `example ${i + 1}`;
   const sayHead = (head) => (head === null ? "mean of heads" : `head ${head + 1}`);
   const sayPatch = (i) => `patch row ${Math.floor(i / side) + 1}, column ${(i % side) + 1}`;
   const ranked = (values) => [...values.keys()].sort((i, j) => values[j] - values[i]);
@@ -513,17 +513,17 @@ function render({ model, el }) {
     paintFrame(context, cell(ranked(patches)[0]), "k", colours, "K");
     if (w < 36) return;
     context.font = "11px system-ui, sans-serif";
-    context.textAlign = "right";
-    context.textBaseline = "bottom";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
     context.lineJoin = "round";
-    context.lineWidth = 3;
+    context.lineWidth = 4;
     patches.forEach((value, i) => {
       const { x, y } = cell(i);
       const rgb = shade(value);
       context.strokeStyle = css(rgb); // a rim: the outline may pass behind the number
-      context.strokeText(number(value), x + w - 9, y + w - 8);
+      context.strokeText(number(value), x + w / 2, y + w / 2 + 1);
       context.fillStyle = inkOn(rgb);
-      context.fillText(number(value), x + w - 9, y + w - 8);
+      context.fillText(number(value), x + w / 2, y + w / 2 + 1);
     });
   }
 
