@@ -22,9 +22,8 @@ def test_a_front_end_is_one_module_that_fetches_nothing(name):
     esm, css = front_end(re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
     lines = esm.splitlines()
     assert not [line for line in lines if line.startswith("import")]
-    assert [line for line in lines if line.startswith("export")] == ["export default { render };"]
+    assert [line for line in lines if line.startswith("export default")] == ["export default { render };"]
     assert "://" not in esm + css
-    assert lines.count("export default { render };") == 1
 
 
 def test_a_front_end_that_would_fetch_is_refused(tmp_path, monkeypatch):
