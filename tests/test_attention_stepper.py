@@ -1,6 +1,5 @@
 """AttentionStepper: its arithmetic, what it says of a student's tensors, what is refused; and in JupyterLab."""
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -11,10 +10,12 @@ import torch
 import traitlets
 from browser import Widget, WidgetNotebook, widget_notebook
 from playwright.sync_api import expect
+from test_widgets_in_lab import EXPORTED, exported
 
 from headroom.pretrained import pretrained_transformer, pretrained_vit
 from headroom.reference import MultiHeadAttention, MultiHeadSelfAttention, causal_mask, scaled_dot_product_attention
 from headroom.widgets import AttentionStepper
+from headroom.widgets.shared import front_end
 
 WORDS = ["the", "tired", "cat", "drank", "its", "milk"]
 TOKENS, D_K, D_V = len(WORDS), 4, 3
@@ -511,20 +512,37 @@ def test_the_table_holds_all_matrices(notebook) -> None:
     widget.part("table").locator("summary").click()
 
 
-def test_a_large_input_is_painted_and_said_too(browser) -> None:
-    """The largest that is allowed, with scores so far apart that e to their power would not fit a number."""
-    from test_widgets_in_lab import EXPORTED, exported
-
-    from headroom.widgets.shared import front_end
-
-    q, k, v = (30 * torch.randn(20, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
-    widget = AttentionStepper(q, k, v, step="softmax")
+@pytest.fixture
+def alone(browser):
+    """Shows a widget on a page of its own, without Jupyter; nothing may go wrong on it."""
     page = browser.new_page()
     wrong = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.evaluate(EXPORTED, [*front_end("attention_stepper"), exported(widget)])
+
+    def show(widget: AttentionStepper):
+        page.evaluate(EXPORTED, [*front_end("attention_stepper"), exported(widget)])
+        return page
+
+    yield show
+    page.close()
+    assert wrong == []
+
+
+def test_a_score_of_zero_is_a_number_to_change_too(alone) -> None:
+    page = alone(AttentionStepper([[2.0]], [[0.0], [1.5]], [[1.0], [2.0]], step="scale", editing=True))
+    inputs = page.locator("[data-part=score-input]")
+    assert [one.input_value() for one in inputs.all()] == ["0", "3"]
+    inputs.first.focus()
+    page.keyboard.press("ArrowDown")
+    assert inputs.first.input_value() == "-0.25"
+    expect(page.locator("[data-part=edited]")).to_contain_text("score with key 1 −0.25 in place of 0.00")
+
+
+def test_a_large_input_is_painted_and_said_too(alone) -> None:
+    """The largest that is allowed, with scores so far apart that e to their power would not fit a number."""
+    q, k, v = (30 * torch.randn(20, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
+    widget = AttentionStepper(q, k, v, step="softmax")
+    page = alone(widget)
     expect(page.locator("[data-part=working]")).to_contain_text("is taken off all of them")
     cells = page.locator("td[data-spot=weights]:not(.headroom-beside)").all_inner_texts()
     assert [number(text) for text in cells] == [round(value, 3) for value in widget.row.weights.tolist()]
-    assert json.dumps(wrong) == "[]"
-    page.close()

@@ -402,7 +402,7 @@ function render({ model, el }) {
         if (its === "scores" && !whose) {
           scoreInput.hidden = !input;
           // What the reader is typing stays as it is typed.
-          if (Number(scoreInput.value) !== right && document.activeElement !== scoreInput) scoreInput.value = Number(right.toFixed(3));
+          if ((scoreInput.value === "" || Number(scoreInput.value) !== right) && document.activeElement !== scoreInput) scoreInput.value = Number(right.toFixed(3));
           element.classList.toggle("headroom-own", owned(now, query, j) !== undefined);
         }
         if (its === "masked") {
