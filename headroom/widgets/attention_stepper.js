@@ -20,7 +20,7 @@
  *   data-changed: whether some numbers are the reader's own
  */
 import {
-  choices, colour, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, prepare, repaint,
+  bitmap, choices, colour, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, prepare, repaint,
   tableView, themeColours, uniqueName,
 } from "./shared.js";
 
@@ -578,24 +578,27 @@ function render({ model, el }) {
     if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
     for (const [what, value] of Object.entries({ left, top, cellWidth: w, cellHeight: ht })) canvas.dataset[what] = value.toFixed(3);
     const { context } = prepare(canvas);
-    const numbered = w >= NUMBERED;
+    const numbered = w >= NUMBERED && !waits;
+    const crosses = (i, j) => crossed && !stages.may[i * columns + j];
+    const hidden = (i, j) => waits || crosses(i, j) || !Number.isFinite(values[i * columns + j]);
+    const cells = bitmap(rows, columns, (i) => ({ values: upTo(columns).map((j) => (hidden(i, j) ? NaN : values[i * columns + j])), low, high }));
+    context.drawImage(cells, left, top, columns * w, rows * ht);
+    context.textAlign = "center";
     context.textBaseline = "middle";
+    context.font = "11px system-ui, sans-serif";
     for (let i = 0; i < rows; i++) {
       for (let j = 0; j < columns; j++) {
+        if (!numbered && !crosses(i, j)) continue;
         const value = values[i * columns + j];
-        const hidden = waits || !Number.isFinite(value) || (crossed && !stages.may[i * columns + j]);
-        const rgb = hidden ? [217, 217, 217] : colour(high > low ? (value - low) / (high - low) : 0.5);
-        const [x, y] = [left + j * w, top + i * ht];
-        context.fillStyle = css(rgb);
-        context.fillRect(x, y, w - 0.5, ht - 0.5);
-        if (waits) continue;
-        context.fillStyle = inkOn(rgb);
-        context.textAlign = "center";
-        context.font = "11px system-ui, sans-serif";
-        const sign = crossed && !stages.may[i * columns + j] ? "×" : say(value);
-        if (numbered || sign === "×") context.fillText(sign, x + w / 2, y + ht / 2 + 0.5, w);
+        context.fillStyle = hidden(i, j) ? "#000" : inkOn(colour(high > low ? (value - low) / (high - low) : 0));
+        context.fillText(crosses(i, j) ? "×" : say(value), left + (j + 0.5) * w, top + (i + 0.5) * ht + 0.5, w);
       }
     }
+    context.beginPath(); // thin lines between the cells
+    for (let i = 1; i < rows; i++) context.rect(left, top + i * ht - 0.25, columns * w, 0.5);
+    for (let j = 1; j < columns; j++) context.rect(left + j * w - 0.25, top, 0.5, rows * ht);
+    context.fillStyle = "rgb(255 255 255 / 0.6)";
+    context.fill();
     const rowLit = (i) => lit.some(([, row]) => row === i);
     const columnLit = (j) => lit.some(([, , column]) => column === j);
     context.fillStyle = colours.text;
