@@ -317,6 +317,7 @@ def test_pointing_says_which_numbers_share_a_mean(notebook) -> None:
     widget.part("norm").nth(0).check()
     says(widget, f"No norm. Sample 2, token 1 “a”, feature 3: {shown(X[1, 0, 2].item())}.")
     expect(widget.part("calculation")).to_have_text(re.compile("every number stays what it is"))
+    notebook.page.mouse.move(2, 2)
 
 
 def shown(value: float) -> str:
@@ -338,6 +339,7 @@ def test_dragging_a_number_shows_whom_it_reaches(notebook) -> None:
     mouse.down()
     mouse.move(x, y - 50, steps=5)
     mouse.up()
+    mouse.move(2, 2)  # what comes to lie under a resting pointer would be pointed at
     step = float(widget.part("value-input").get_attribute("step"))
     says(widget, "Sample 2, token 2 “dog”, feature 3:", "Since the start, 1 number of x changed", "Locked")
     says(widget, "4 of 24 outputs change, all in sample 2, token 2 “dog”.")

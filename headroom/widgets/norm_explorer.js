@@ -44,6 +44,9 @@ function signed(fraction) {
   return SIGNED[below].map((from, i) => Math.round(from + (place - below) * (SIGNED[below + 1][i] - from)));
 }
 
+// The same for whole tensors: one 32-bit pixel for each of 1024 fractions.
+const PIXELS_SIGNED = new Uint32Array(1024).map((_, i) => new Uint32Array(new Uint8ClampedArray([...signed(i / 511.5 - 1), 255]).buffer)[0]);
+
 /** A number of any size in few characters. */
 function amount(value, digits = 2) {
   const size = Math.abs(value) < ROUNDING ? 0 : Math.abs(value);
@@ -71,8 +74,9 @@ function readData(model) {
 
   /** Mean and variance of some numbers; RMSNorm takes no mean off, so that its variance is the mean square. */
   function statistics(norm, x, group) {
-    const mean = norm === "RMSNorm" ? 0 : group.reduce((sum, one) => sum + x[one], 0) / group.length;
-    const variance = group.reduce((sum, one) => sum + (x[one] - mean) ** 2, 0) / group.length;
+    let mean = 0, variance = 0;
+    if (norm !== "RMSNorm") for (const one of group) mean += x[one] / group.length;
+    for (const one of group) variance += (x[one] - mean) ** 2 / group.length;
     return { mean, variance };
   }
 
@@ -460,7 +464,8 @@ function render({ model, el }) {
     [pixels.width, pixels.height] = [features, samples * tokens];
     const own = pixels.getContext("2d");
     const frame = own.createImageData(features, samples * tokens);
-    values.forEach((value, i) => frame.data.set([...signed(value / reach), 255], 4 * i));
+    const colour = new Uint32Array(frame.data.buffer);
+    for (let one = 0; one < size; one++) colour[one] = PIXELS_SIGNED[Math.round((values[one] / reach + 1) * 511.5)];
     own.putImageData(frame, 0, 0);
     for (let sample = 0; sample < samples; sample++) {
       context.drawImage(pixels, 0, sample * tokens, features, tokens, left, top + sample * sampleHeight, features * w, tokens * ht);
