@@ -378,7 +378,7 @@ def test_a_text_that_is_written_wrong_is_shown(notebook):
     expect(widget.part("example")).to_contain_text(
         "“4 March 2021” should become “2021-03-04”. The model writes “2021-03-04”, right."
     )
-    expect(widget.part("example")).to_contain_text("With cross-attention looks at the decoder it writes")
+    expect(widget.part("example")).to_contain_text("right. With the mistake it writes")
     widget.part("part-select").select_option("decoder")
     widget.part("sample-select").select_option("1")
     notebook.press(widget, "broken", "ArrowDown", "ArrowDown")

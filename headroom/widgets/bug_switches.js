@@ -188,7 +188,7 @@ function render({ model, el }) {
     const verb = isImage ? "says" : "writes";
     const [healthy, wrong] = [data.result(""), data.result(data.combination(on))];
     const whose = isImage ? `Example ${sample + 1} is of class ${target}.` : `${quote(text)} should become ${quote(target)}.`;
-    const beside = !on.length || !wrong ? "" : ` With ${titles(on)} it ${verb} ${says(wrong)}, ${judged(wrong)}.`;
+    const beside = !on.length || !wrong ? "" : ` With the ${on.length > 1 ? "mistakes" : "mistake"} it ${verb} ${says(wrong)}, ${judged(wrong)}.`;
     return `${whose} The model ${verb} ${says(healthy)}, ${judged(healthy)}.${beside}`;
   }
   function sayGradients(result) {
@@ -340,7 +340,7 @@ function render({ model, el }) {
       if (drawn[i]) paintMatrix(canvas, shownNow[i], now, matrices[i], high, colours);
     });
     panels.forEach(({ which, canvas, title, note }, i) => { // texts after pictures: a change in between would lay out anew
-      title.textContent = which === "healthy" ? "As it is" : now.on.length ? `With ${titles(now.on)}` : "With a mistake";
+      title.textContent = which === "healthy" ? "As it is" : now.on.length ? `With the ${now.on.length > 1 ? "mistakes" : "mistake"}: ${titles(now.on)}` : "With a mistake";
       note.textContent = drawn[i] ? sayLooks(shownNow[i], now.part) : !now.on.length ? "Switch one on, and its attention stands here."
         : name === null ? "Not computed yet." : "Its weights are not numbers (NaN): something was divided by 0, or has grown beyond all bounds.";
       canvas.setAttribute("aria-label", `${title.textContent}: weights of layer ${now.layer + 1}, ${sayHead(now.head)}. Arrow keys move query and key.`);
