@@ -423,12 +423,12 @@ CELLS = {
         digits = embedded_digits()
         image = AttentionExplorer.from_model(pretrained_vit(), digits.val_images[:3], labels=digits.val_labels[:3])
         image""",
-    "read text": """
+    "read-text": """
         import json
         from dataclasses import asdict
         numbers = {"weights": weights[0, 0, 0].tolist(), "unmasked": scores[0, 0, 0].softmax(-1).tolist()}
         print(json.dumps(asdict(text.selection) | numbers))""",
-    "read image": """
+    "read-image": """
         print(json.dumps(asdict(image.selection) | {"patches": image.selected_weights.tolist()}))""",
 }
 
@@ -467,7 +467,7 @@ def test_what_is_pointed_at_shows_everywhere_and_reaches_python(notebook) -> Non
     expect(text.part("queries").locator(".headroom-is-q")).to_contain_text("cat")
     expect(text.part("keys-row").locator(".headroom-is-k")).to_contain_text("the")
     expect(text.part("live")).to_contain_text("Pointing at key 1 “the”")
-    notebook.read("read text", query=1, key=0)  # the pointer has rested
+    notebook.read("read-text", query=1, key=0)  # the pointer has rested
 
     text = notebook.widget("text")
     text.part("queries").locator("[data-token='3']").hover()
@@ -485,7 +485,7 @@ def test_a_click_locks_and_escape_unlocks(notebook) -> None:
     expect(text.part("live")).to_contain_text("Locked.")
     text.part("queries").locator("[data-token='0']").hover()
     expect(text.root).to_have_attribute("data-query", "2")
-    notebook.read("read text", query=2, locked=True)
+    notebook.read("read-text", query=2, locked=True)
     text = notebook.widget("text")
     text.part("queries").focus()
     notebook.page.keyboard.press("Escape")
@@ -498,7 +498,7 @@ def test_keys_move_through_patches_layers_and_heads(notebook) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "[", "3", "Enter"):
         notebook.page.keyboard.press(key)
     expect(image.part("live")).to_contain_text("Image 1, layer 1, head 3: patch row 2, column 2 gives most weight")
-    answer = notebook.read("read image", layer=0, head=2, query=5, locked=True)
+    answer = notebook.read("read-image", layer=0, head=2, query=5, locked=True)
     assert len(answer["patches"]) == 16
     image = notebook.widget("image")
     image.part("matrix").focus()
@@ -513,7 +513,7 @@ def test_the_mask_in_numbers(notebook) -> None:
     text = notebook.widget("text")
     text.part("queries").locator("[data-token='1']").click()
     text.part("show-select").select_option("unmasked")
-    numbers = notebook.read("read text", query=1)
+    numbers = notebook.read("read-text", query=1)
     text = notebook.widget("text")
     share = sum(numbers["unmasked"][1][:2])
     said = text.part("renormalised").inner_text()
@@ -532,7 +532,7 @@ def test_the_mask_in_numbers(notebook) -> None:
 
 def test_predict_first_then_reveal(notebook) -> None:
     text = notebook.widget("text")
-    weights = notebook.read("read text")["weights"][3]
+    weights = notebook.read("read-text")["weights"][3]
     text = notebook.widget("text")
     text.part("queries").locator("[data-token='3']").click()
     text.part("predict").click()
@@ -550,7 +550,7 @@ def test_predict_first_then_reveal(notebook) -> None:
     expect(live).to_contain_text(f"the best key possible {max(weights):.2f}, an even share would be 0.25")
     expect(live).to_contain_text("It looks elsewhere")
     expect(live).to_contain_text("yours comes 4th")
-    notebook.read("read text", marks=[worst])
+    notebook.read("read-text", marks=[worst])
     text = notebook.widget("text")
     notebook.tab.screenshot("explorer-revealed")
     text.part("predict").click()
@@ -569,7 +569,7 @@ def test_the_table_has_the_numbers(notebook) -> None:
     text.part("table").locator("summary").click()
     rows = text.part("table").locator("tbody tr")
     expect(rows).to_have_count(4)
-    weights = notebook.read("read text")["weights"][3]
+    weights = notebook.read("read-text")["weights"][3]
     text = notebook.widget("text")
     for key, row in enumerate(rows.all()):
         assert f"{weights[key]:.3f}" in row.inner_text()
