@@ -3,8 +3,8 @@
 What every widget here keeps to, so that a reader who knows one knows them all:
 
 - **Everything is sent once** and as bytes where it is large; the browser draws on its own, so a saved notebook stays
-  alive. Where a model has to compute (DigitPad, DecodingStepper, BugSwitches), its answers are kept and shown again, and
-  a sentence says what needs Python. Only what the reader chooses travels back, and never while the pointer moves.
+  alive. Where a model has to compute (DigitPad, DecodingStepper, BugSwitches), its answers are kept and shown again,
+  and a sentence says what needs Python. Only what the reader chooses travels back, and never while the pointer moves.
 - **No pyplot.** ipykernel may run a widget's Python in another thread, in the midst of a cell that draws. (JupyterLab's
   default lets it do so, and then shows and closes the cell's open figures itself, whatever the widget does; the
   course's JupyterLab has that off: `commsOverSubshells` in jupyter/labconfig.)
@@ -14,8 +14,8 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 - **The same words and colours**: query blue, key orange, value green (`--headroom-q`, `-k`, `-v`), amounts in cividis,
   as in the figures, with a legend in numbers. A colour never says anything alone: a letter, a frame or a number says
   it too.
-- **Indices count from 1 on the screen and from 0 in Python.** (PositionExplorer counts positions and dimensions from 0 on
-  the screen too: they are the formula's p and 2i.)
+- **Indices count from 1 on the screen and from 0 in Python.** (PositionExplorer counts positions and dimensions from 0
+  on the screen too: they are the formula's p and 2i.)
 - **Keyboard**: native labelled controls, focusable pictures with arrow keys, Enter or Space to lock, Esc to
   unlock. No key but Tab (and Ctrl/Cmd+S) reaches the notebook, where `b` would add a cell.
 - **A live line** (`[data-part=live]`, `aria-live=polite`) says in a sentence what the picture shows; a table gives
