@@ -593,6 +593,7 @@ def test_a_hypothesis_is_chosen_with_the_keys_or_a_click(notebook) -> None:
     levels = notebook.read("expected")["levels"]
     stepper = notebook.widget("stepper")
     notebook.press(stepper, "tree", "ArrowDown")
+    expect(stepper.root).not_to_have_attribute("data-hypothesis", "none")
     first = int(shown(stepper, "hypothesis"))
     assert shown(stepper, "prefix") == levels[4][first][0]
     assert notebook.read("read", hypothesis=first, step=4)["prefix"] == levels[4][first][0]

@@ -33,7 +33,7 @@ const DATA = ["_facts", "_prefixes", "_logits", "_attention", "_seeds", "_noise"
 const ROWS = 6; // candidates that have a row of their own
 const PATIENCE_MS = 2500; // then what waits for Python says that it needs it
 const ROW_HEIGHT = 17; // of the alignment, in pixels
-const NODE = { width: 54, height: 36, across: 70, down: 42 }; // of the tree, in pixels
+const NODE = { width: 58, height: 36, across: 73, down: 42 }; // of the tree, in pixels
 
 // ---------------------------------------------------------------- what the model has answered
 
@@ -146,6 +146,7 @@ function logarithm(value, digits = 2) {
 
 function render({ model, el }) {
   let answers = readAnswers(model);
+  let version = 0; // of the answers
   let read = DATA.map((name) => model.get(name)); // that `answers` were read from
   const { n_layers, n_heads, max_beams, max_source } = answers;
   const unique = uniqueName();
@@ -232,7 +233,7 @@ function render({ model, el }) {
       else text += `${sayToken(token)} is ${now.method === "sampling" ? "drawn" : "written"}.`;
     }
     const best = view.weights.indexOf(view.weights.reduce((a, b) => Math.max(a, b)));
-    text += ` It looks most at character ${best + 1}, “${view.words[best]}” (${number(view.weights[best])}; layer ${now.layer + 1}, ${sayHead(now.head)}).`;
+    text += ` This step looks most at character ${best + 1}, “${view.words[best]}” (${number(view.weights[best])}; layer ${now.layer + 1}, ${sayHead(now.head)}).`;
     if (complete && step === steps - 1) {
       const best = beam ? view.levels.at(-1).kept[0].prefix : view.path;
       const done = answers.ended(best) ? "Finished" : `Stopped after ${steps} tokens without an end`;
@@ -389,12 +390,15 @@ function render({ model, el }) {
     if (DATA.some((one, i) => model.get(one) !== read[i])) {
       answers = readAnswers(model);
       read = DATA.map((one) => model.get(one));
+      version++;
     }
     const now = choice.now();
     if (answers.which(now.source) < 0) return; // it is on its way
     const view = look(now);
     view.colours = themeColours(root);
     view.rows = rowsOf(view);
+    // Everything is measured before anything is written: a change in between would make the browser lay out anew.
+    view.treeRoom = view.beam && { from: tree.scrollLeft, width: tree.clientWidth };
     paintAlignment(view);
     for (const one of CHOICES) root.setAttribute(`data-${one}`, one === "taken" ? JSON.stringify(now.taken) : String(now[one] ?? "none"));
     const facts = { step: view.step, steps: view.steps, prefix: textOf(view.prefix), candidate: view.token === null ? "none" : answers.tokens[view.token], complete: view.complete };
@@ -404,6 +408,7 @@ function render({ model, el }) {
     paintWritten(view);
     paintCandidates(view);
     paintCharacters(view);
+    if (view.beam && treeBox.hidden) schedule(); // its width, and so what of it is in sight, is known in the next frame
     treeBox.hidden = !view.beam;
     if (view.beam) paintTree(view);
     paintCache(view);
@@ -411,6 +416,14 @@ function render({ model, el }) {
     table.update();
   }
   const write = (node, text) => node.textContent !== text && (node.textContent = text);
+  const painted = {};
+  /** Whether a part must be painted again: not if what it is made of is what it was. */
+  function stale(part, ...made) {
+    const now = JSON.stringify([version, ...made]);
+    const other = painted[part] !== now;
+    painted[part] = now;
+    return other;
+  }
 
   function paintControls({ now, step, steps: n, complete, beam }) {
     const texts = answers.sources.map(({ text }) => text);
@@ -459,7 +472,8 @@ function render({ model, el }) {
     problem.hidden = !text;
     write(problem, text ? text[0].toUpperCase() + text.slice(1) + (/[.!?”]$/.test(text) ? "" : ".") : "");
   }
-  function paintWritten({ path, step, token, beam, now, complete }) {
+  function paintWritten({ path, step, token, beam, now }) {
+    if (!stale("written", path.slice(0, step), step, token, beam || now.taken)) return;
     const bos = h("span", { class: "headroom-chip" }, h("span", {}, answers.tokens[answers.bos]));
     const shown = [...path.slice(0, step), ...(token === null ? [] : [token])];
     const chips = shown.map((one, i) => {
@@ -479,7 +493,8 @@ function render({ model, el }) {
     return rows;
   }
   function paintCandidates(view) {
-    const { now, beam, rows, shares, plain, token, prefix, own, step } = view;
+    const { now, beam, rows, shares, plain, token, own } = view;
+    if (!stale("candidates", view.which, view.prefix, token, view.step, view.rank, now.method, now.temperature, now.seed, now.beams, now.taken, !view.logits)) return;
     const temperature = now.method === "sampling" ? ` at temperature ${number(now.temperature, 1)}` : "";
     write(candidatesTitle, beam && view.over ? "Candidates of the step that ended this hypothesis" : `Candidates for the next token${temperature}`);
     undo.hidden = beam || !now.taken.length;
@@ -519,18 +534,25 @@ function render({ model, el }) {
   }
 
   // ---- cross-attention
+  let chips = []; // of the source's characters
   function paintCharacters({ words, weights, now, step, token }) {
     const best = weights ? weights.indexOf(weights.reduce((a, b) => Math.max(a, b))) : -1;
     const high = weights ? weights[best] : 1;
-    characters.replaceChildren(...words.map((word, i) => {
-      const chip = h("span", { class: `headroom-chip${i === best ? " headroom-is-k" : ""}`, "data-token": i }, h("b", {}, i === best ? "K" : ""), h("span", {}, word),
-        h("span", { class: "headroom-value" }, weights ? number(weights[i]) : "–"));
-      if (weights) {
-        const rgb = colour(weights[i] / high);
-        [chip.style.background, chip.style.color] = [css(rgb), inkOn(rgb)];
-      }
-      return chip;
-    }));
+    if (stale("characters", words)) {
+      chips = words.map((word, i) => {
+        const [sign, value] = [h("b"), h("span", { class: "headroom-value" })];
+        return { sign, value, element: h("span", { class: "headroom-chip", "data-token": i }, sign, h("span", {}, word), value) };
+      });
+      characters.replaceChildren(...chips.map((chip) => chip.element));
+    }
+    chips.forEach(({ element, sign, value }, i) => {
+      const rgb = weights ? colour(weights[i] / high) : null;
+      element.style.background = rgb ? css(rgb) : "";
+      element.style.color = rgb ? inkOn(rgb) : "";
+      element.classList.toggle("headroom-is-k", i === best);
+      write(sign, i === best ? "K" : "");
+      write(value, weights ? number(weights[i]) : "–");
+    });
     characters.setAttribute("aria-label", weights
       ? `Source: ${words.join("")}. Step ${step + 1} looks most at character ${best + 1}, ${words[best]}, weight ${number(weights[best])}. The table has all numbers.` : `Source: ${words.join("")}`);
     scaleLegend.set(0, high, `Each step's weights go from 0 to their own largest; layer ${now.layer + 1}, ${sayHead(now.head)}.`);
@@ -539,7 +561,7 @@ function render({ model, el }) {
   function paintAlignment(view) {
     const { which, words, now, step, steps, path, token, colours } = view;
     const available = alignment.clientWidth;
-    const left = 46;
+    const left = 62;
     const w = Math.min(22, (available - left - 2) / words.length);
     const [top, ht] = [w >= 8 ? 18 : 4, ROW_HEIGHT];
     alignment.style.height = `${top + Math.max(steps, 1) * ht + 3}px`;
@@ -579,55 +601,56 @@ function render({ model, el }) {
   }
 
   // ---- beam search
-  function paintTree(view) {
-    const { levels, step, rank, now } = view;
+  let nodes = []; // of the tree: { level, row, lost, one, element, sign, curve }
+  /** All hypotheses of a search; which are shown, and how, changes from step to step. */
+  function buildTree(levels) {
+    const most = Math.max(...levels.map(({ kept, dropped }) => kept.length + dropped.length));
+    const [width, height] = [levels.length * NODE.across, most * NODE.down + 12];
+    const at = (level, row, lost) => [level * NODE.across + 4, row * NODE.down + (lost ? 12 : 4)];
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    for (const [one, value] of Object.entries({ width, height, "aria-hidden": "true" })) svg.setAttribute(one, value);
+    nodes = levels.flatMap(({ kept, dropped }, level) => [...kept, ...dropped].map((one, row) => {
+      const lost = row >= kept.length;
+      const [x, y] = at(level, row, lost);
+      let curve = null;
+      if (level) {
+        const [px, py] = at(level - 1, one.parent, false);
+        const [x1, y1, y2] = [px + NODE.width, py + NODE.height / 2, y + NODE.height / 2];
+        curve = document.createElementNS(svg.namespaceURI, "path");
+        curve.setAttribute("d", `M${x1} ${y1}C${x1 + 8} ${y1} ${x - 8} ${y2} ${x} ${y2}`);
+        svg.append(curve);
+      }
+      const over = !lost && one.ended && level && levels[level - 1].kept[one.parent].ended; // it had ended before
+      const word = level === 0 ? answers.tokens[answers.bos] : over ? "" : name(one.prefix.at(-1));
+      const sign = h("b");
+      const element = h("div", { "data-level": level, ...(lost ? { "data-dropped": row - kept.length } : { "data-rank": row }), "data-score": one.score },
+        h("span", {}, sign, word), h("span", { class: "headroom-value" }, logarithm(one.score)));
+      Object.assign(element.style, { left: `${x}px`, top: `${y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` });
+      return { level, row, lost, one, element, sign, curve };
+    }));
+    const inner = h("div", { class: "headroom-inner" }, svg, ...nodes.map(({ element }) => element));
+    Object.assign(inner.style, { width: `${width}px`, height: `${height}px` });
+    tree.replaceChildren(inner);
+  }
+  function paintTree({ which, levels, step, rank, now, treeRoom: { from: left, width: room } }) {
+    if (stale("tree", which, now.beams)) buildTree(levels);
     const shown = levels.slice(0, step + 2);
     const front = new Set(); // the front-runner's line
     for (let level = shown.length - 1, at = 0; level >= 0; level--) {
       front.add(`${level}:${at}`);
       at = shown[level].kept[at].parent;
     }
-    const most = Math.max(...shown.map(({ kept, dropped }) => kept.length + dropped.length));
-    const [width, height] = [levels.length * NODE.across, most * NODE.down + 12];
-    const at = (level, row, dropped) => [level * NODE.across + 4, row * NODE.down + 4 + (dropped ? 8 : 0)];
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [one, value] of Object.entries({ width, height, "aria-hidden": "true" })) svg.setAttribute(one, value);
-    const nodes = [];
-    let chosen = null;
-    shown.forEach(({ kept, dropped }, level) => {
-      [...kept, ...dropped].forEach((one, row) => {
-        const lost = row >= kept.length;
-        const [x, y] = at(level, row, lost);
-        const line = !lost && front.has(`${level}:${row}`);
-        if (level) {
-          const [px, py] = at(level - 1, one.parent, false);
-          const [x1, y1, y2] = [px + NODE.width, py + NODE.height / 2, y + NODE.height / 2];
-          const curve = document.createElementNS(svg.namespaceURI, "path");
-          curve.setAttribute("d", `M${x1} ${y1}C${x1 + 8} ${y1} ${x - 8} ${y2} ${x} ${y2}`);
-          curve.setAttribute("class", lost ? "headroom-lost" : line ? "headroom-front" : "");
-          svg.append(curve);
-        }
-        const over = !lost && one.ended && level && levels[level - 1].kept[one.parent].ended;
-        const sign = lost ? "×" : `${line ? "★" : ""}${one.ended ? "■" : ""}`;
-        const word = level === 0 ? answers.tokens[answers.bos] : over ? "" : name(one.prefix.at(-1));
-        const here = !lost && level === step && row === rank;
-        const node = h("div", {
-          class: `headroom-node${lost ? " headroom-lost" : ""}${here ? " headroom-is-now" : ""}`,
-          "data-level": level, ...(lost ? { "data-dropped": row - kept.length } : { "data-rank": row }), "data-score": one.score,
-        }, h("span", {}, h("b", {}, sign), word), h("span", { class: "headroom-value" }, logarithm(one.score)));
-        Object.assign(node.style, { left: `${x}px`, top: `${y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` });
-        if (here) chosen = node;
-        nodes.push(node);
-      });
-    });
-    const inner = h("div", { class: "headroom-inner" }, svg, ...nodes);
-    Object.assign(inner.style, { width: `${width}px`, height: `${height}px` });
-    tree.replaceChildren(inner);
-    if (chosen) { // scrolled by hand: scrollIntoView would move the page
-      const [from, to] = [chosen.offsetLeft, chosen.offsetLeft + 2 * NODE.across];
-      if (to > tree.scrollLeft + tree.clientWidth) tree.scrollLeft = to - tree.clientWidth;
-      if (from < tree.scrollLeft) tree.scrollLeft = from;
+    for (const { level, row, lost, one, element, sign, curve } of nodes) {
+      const line = !lost && front.has(`${level}:${row}`);
+      const here = !lost && level === step && row === rank;
+      element.hidden = level > step + 1;
+      element.className = `headroom-node${lost ? " headroom-lost" : ""}${here ? " headroom-is-now" : ""}`;
+      write(sign, lost ? "×" : `${line ? "★" : ""}${one.ended ? "■" : ""}`);
+      curve?.setAttribute("class", level > step + 1 ? "headroom-later" : lost ? "headroom-lost" : line ? "headroom-front" : "");
     }
+    // Scrolled by hand: scrollIntoView would move the page.
+    const [from, to] = [step * NODE.across, (step + 2) * NODE.across + 12];
+    if (room && (to > left + room || from < left)) tree.scrollLeft = Math.min(from, to - room);
     write(treeTitle, `Hypotheses after step ${step + 1}: the best ${now.beams} go on`);
     write(treeNote, `Each carries its last token and the log-probability of the whole. The frame is around the hypothesis whose step is shown; ★ the line of the front-runner, ■ ended, × dropped (of those, the best ${now.beams} of each step).`);
     const kept = shown.at(-1).kept.map((one, i) => `${i + 1} “${textOf(one.prefix)}” ${logarithm(one.score)}`).join(", ");
@@ -637,6 +660,7 @@ function render({ model, el }) {
   // ---- the cache
   function paintCache(view) {
     const { which, step, prefix, beam, now, words } = view;
+    if (!stale("cache", which, step, prefix, beam && now.beams)) return;
     // The tokens that the decoder has read; an ended hypothesis is fed its end again until all have ended.
     const given = [answers.bos, ...prefix, ...Array(Math.max(0, step - prefix.length)).fill(answers.eos)];
     const fresh = step === 0;
@@ -670,11 +694,11 @@ function render({ model, el }) {
     if (!view.logits) return h("p", {}, "Not computed yet.");
     const noise = now.method === "sampling" ? answers.noiseOf(now.seed, step) : null;
     const first = h("table", {}, h("caption", {}, `Candidates of step ${step + 1}, after “${textOf(view.prefix)}”`),
-      h("thead", {}, h("tr", {}, ...["token", "logit", "probability", ...(noise ? [`at temperature ${number(now.temperature, 1)}`, "random number", "probability / number"] : []), ...(beam ? ["log P of the whole"] : []), ""].map(column))),
+      h("thead", {}, h("tr", {}, ...["token", "logit", "probability", ...(noise ? [`at temperature ${number(now.temperature, 1)}`, "random number", "probability / number"] : []), ...(beam ? ["log P of the whole"] : []), "written?"].map(column))),
       h("tbody", {}, ...view.order.map((one) => line(name(one), [number(view.logits[one], 3), share(view.plain[one]),
         ...(noise ? [share(view.shares[one]), number(noise[one], 3), share(view.shares[one] / noise[one])] : []),
         ...(beam ? [logarithm(view.hypothesis.score + view.logShares[one], 3)] : []),
-        one === view.token ? (taken(view) ? "you take it" : "written") : ""]))));
+        one === view.token ? (taken(view) ? "you take it" : "yes") : "no"]))));
     const heads = [...Array(n_heads).keys()];
     const rows = heads.map((head) => answers.weights(which, view.prefix, now.layer, head));
     const second = h("table", {}, h("caption", {}, `Cross-attention of step ${step + 1}, layer ${now.layer + 1}`),
