@@ -313,8 +313,12 @@ def columns_of(widget) -> np.ndarray:
     table = widget.part("table")
     if table.get_attribute("open") is None:
         table.locator("summary").click()
-    rows = table.locator("tbody tr").all_inner_texts()
-    return np.array([numbers(row.split("\t", 1)[1]) for row in rows])
+    rows = table.locator("tbody tr")
+    expect(rows).not_to_have_count(0)
+    cells = rows.evaluate_all(
+        "(rows) => rows.map((row) => [...row.querySelectorAll('td')].map((one) => one.textContent))"
+    )
+    return np.array([numbers(" ".join(row)) for row in cells])
 
 
 def vit_positions() -> np.ndarray:
