@@ -40,6 +40,21 @@ SOURCES = {
             attention[name] = (2 * torch.randn(1, layers, heads, tokens, tokens)).softmax(dim=-1)
             blurred = F.interpolate(torch.rand(1, 3, 7, 7), size=side, mode="bicubic")  # outlined like a photograph
             images[name] = blurred.clamp(0, 1)
+        def draw(weights, image, head):  # what the explorer shows of a layer
+            n_heads, tokens, _ = weights.shape
+            side = round((tokens - 1) ** 0.5)
+            figure = plt.figure(figsize=(9, 4.5), layout="constrained")
+            above, below = figure.subfigures(2, 1, height_ratios=[3, 1])
+            under, large, row = above.subplots(1, 3)
+            under.imshow(image.permute(1, 2, 0))
+            over = weights[head, 0, 1:].reshape(1, 1, side, side)
+            under.imshow(F.interpolate(over, size=image.size(-1))[0, 0], cmap="cividis", alpha=0.7)
+            large.imshow(weights[head], cmap="cividis")
+            row.bar(range(tokens), weights[head, 0])
+            for one, ax in zip(weights, below.subplots(1, n_heads)):
+                ax.imshow(one, cmap="cividis")
+                ax.axis("off")
+            plt.show()
         AttentionExplorer(attention["digits"], images=images["digits"])._facts["largest"]""",
     **{
         f"explorer-{name}": f"""
@@ -51,14 +66,19 @@ SOURCES = {
         f"interact-{name}": f"""
         @interact(layer=(0, {layers - 1}), head=(0, {heads - 1}))
         def show(layer=0, head=0):
-            plt.imshow(attention["{name}"][0, layer, head], cmap="cividis")
-            plt.show()"""
+            draw(attention["{name}"][0, layer], images["{name}"][0], head)"""
         for name, (layers, heads, _, _) in SIZES.items()
     },
 }
 
 # Resolves when the frame that shows the change has been painted: a task queued in an animation frame runs after it.
-AFTER_PAINT = "const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));"
+# And a key is pressed at any moment of a frame: `anyMoment` waits for one.
+AFTER_PAINT = """const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+    const anyMoment = async () => {
+        await painted();
+        await new Promise((done) => setTimeout(done, 17 * Math.random()));
+    };
+"""
 PRESS_EXPLORER = (
     """async ([cell, part, key]) => {"""
     + AFTER_PAINT
@@ -66,7 +86,7 @@ PRESS_EXPLORER = (
     const root = cell.querySelector('.headroom-attention-explorer');
     const target = root.querySelector(`[data-part=${part}]`);
     target.focus({ preventScroll: true });
-    await painted();
+    await anyMoment();
     const changed = new Promise((done) => new MutationObserver((_, me) => { me.disconnect(); done(); })
         .observe(root, { attributes: true, attributeFilter: ['data-layer', 'data-head', 'data-query'] }));
     const start = performance.now();
@@ -81,8 +101,7 @@ ONE_WORD = (
     + AFTER_PAINT
     + """
     const live = cell.querySelector('[data-part=live]');
-    await painted();
-    await new Promise((done) => setTimeout(done, 7 * Math.random()));  // a key is pressed at any moment of a frame
+    await anyMoment();
     const start = performance.now();
     await new Promise((done) => requestAnimationFrame(() => { live.textContent += ' x'; setTimeout(done, 0); }));
     return performance.now() - start;
@@ -96,7 +115,7 @@ PRESS_INTERACT = (
     const handle = box.querySelectorAll('.noUi-handle')[part === 'layer' ? 0 : 1];
     handle.focus({ preventScroll: true });
     const before = box.querySelector('img').src;
-    await painted();
+    await anyMoment();
     const start = performance.now();
     handle.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
     for (;;) {
@@ -116,7 +135,7 @@ PRESS_ANY = (
     const root = cell.querySelector('.headroom-widget');
     const live = root.querySelector('[data-part=live]');
     root.querySelector(`[data-part=${part}]`).focus({ preventScroll: true });
-    await painted();
+    await anyMoment();
     const changed = new Promise((done) => new MutationObserver((_, me) => { me.disconnect(); done(); })
         .observe(live, { childList: true, characterData: true, subtree: true }));
     const start = performance.now();
@@ -242,8 +261,8 @@ def report(
         f"Milliseconds of {PRESSES} key presses each, in JupyterLab in Chromium without a window or a graphics card, "
         f"on a {platform.machine()} CPU; the load average was {before:.1f} before and {after:.1f} after. "
         "Made by `python benchmarks/widgets.py`. "
-        "The explorer paints all heads of the layer, the chosen one large, the image and its bars; `interact` draws "
-        "the chosen head alone, with matplotlib.",
+        "Both show all heads of the layer, the chosen one large, the image under its weights, and bars: the explorer "
+        "in the browser, `interact` with matplotlib.",
         "",
         "| attention | what | median | 95th percentile | `interact`, same key, takes |",
         "|---|---|---|---|---|",
