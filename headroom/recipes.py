@@ -62,7 +62,7 @@ _DIGITS = Recipe(epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0
 
 VIT_DIGITS = replace(_DIGITS, epochs=36, batch_size=192, lr=7e-3, calm=0.3)
 # All of MNIST; with six times the digits, less weight decay does.
-VIT_MNIST = replace(_DIGITS, epochs=12, batch_size=192, lr=6e-3, weight_decay=0.05, shear=6.0, calm=0.3)
+VIT_MNIST = replace(_DIGITS, epochs=14, batch_size=192, lr=6e-3, weight_decay=0.05, shear=6.0, calm=0.3)
 
 TEACHER_DIGITS = replace(_DIGITS, epochs=8, weight_decay=0.05)
 CPVT_DIGITS = _DIGITS  # what differs is the model
