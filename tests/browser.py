@@ -10,6 +10,7 @@ The server is the course's own launcher, on a copy of the course and with a home
 the repository changes. Tests take the fixtures `course_copy`, `lab_server_running` and `lab` from conftest.py.
 """
 
+import base64
 import json
 import os
 import re
@@ -366,6 +367,15 @@ class WidgetNotebook:
         raise AssertionError(f"{expected} has not reached Python: {answer}")
 
 
+def place_in(canvas: Locator, row: float, column: float) -> dict:
+    """Where a cell of a drawn matrix lies, as Playwright takes it; the canvas says how its cells are laid out."""
+    laid = {name: float(canvas.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width", "cell-height")}
+    return {
+        "x": laid["left"] + (column + 0.5) * laid["cell-width"],
+        "y": laid["top"] + (row + 0.5) * laid["cell-height"],
+    }
+
+
 @contextmanager
 def widget_notebook(browser: Browser, server: Server, name: str, cells: dict[str, str]) -> Iterator[WidgetNotebook]:
     """Write a notebook, open it in a tab of its own and run it.
@@ -383,3 +393,37 @@ def widget_notebook(browser: Browser, server: Server, name: str, cells: dict[str
     tab.run_all(timeout=180)
     yield WidgetNotebook(tab, f"{name}.ipynb")
     tab.close()
+
+
+# Shows a widget in a page that holds nothing else: no Jupyter, no network.
+EXPORTED = """async ([esm, css, sent]) => {
+    const style = document.createElement("style");
+    style.textContent = css;
+    document.head.append(style);
+    const mark = document.createElement("script");
+    mark.type = "application/vnd.jupyter.widget-state+json"; // as nbconvert writes it
+    document.head.append(mark);
+    const bytes = (value) => new DataView(Uint8Array.from(atob(value.base64), (one) => one.charCodeAt(0)).buffer);
+    const state = JSON.parse(sent, (_, value) => (value?.base64 === undefined ? value : bytes(value)));
+    const heard = {};
+    const model = {
+        get: (name) => state[name],
+        set: (name, value) => { state[name] = value; for (const call of heard[`change:${name}`] ?? []) call(); },
+        on: (name, call) => (heard[name] ??= []).push(call),
+        off: () => {}, save_changes: () => {}, send: () => {},
+    };
+    const { default: widget } = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
+    widget.render({ model, el: document.body });
+}"""
+
+
+def exported(widget) -> str:
+    """What an exported page holds of a widget, as JSON: the third of what EXPORTED takes, after `front_end`'s two."""
+
+    def encode(value):
+        if isinstance(value, bytes | memoryview | bytearray):
+            return {"base64": base64.b64encode(bytes(value)).decode()}
+        raise TypeError(f"{type(value).__name__} cannot be sent to the browser")
+
+    state = {name: value for name, value in widget.get_state().items() if name not in ("_esm", "_css")}
+    return json.dumps(state, default=encode)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import WidgetNotebook, widget_notebook
-from playwright.sync_api import Locator, expect
+from browser import WidgetNotebook, place_in, widget_notebook
+from playwright.sync_api import expect
 
 from headroom.data import SOURCE, TARGET
 from headroom.pretrained import pretrained_transformer
@@ -440,15 +440,6 @@ def notebook(browser, server) -> Iterator[WidgetNotebook]:
         yield opened
 
 
-def in_matrix(matrix: Locator, row: float, column: float) -> dict:
-    """Where a cell of the large matrix lies, as Playwright takes it."""
-    laid = {name: float(matrix.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width", "cell-height")}
-    return {
-        "x": laid["left"] + (column + 0.5) * laid["cell-width"],
-        "y": laid["top"] + (row + 0.5) * laid["cell-height"],
-    }
-
-
 def test_it_says_what_it_shows(notebook) -> None:
     text, image = notebook.widget("text"), notebook.widget("image")
     expect(text.part("live")).to_contain_text("Sequence 1, layer 1, head 1: query 3 “sat” gives most weight to key")
@@ -462,7 +453,7 @@ def test_it_says_what_it_shows(notebook) -> None:
 
 def test_what_is_pointed_at_shows_everywhere_and_reaches_python(notebook) -> None:
     text = notebook.widget("text")
-    text.part("matrix").hover(position=in_matrix(text.part("matrix"), 1, 0))
+    text.part("matrix").hover(position=place_in(text.part("matrix"), 1, 0))
     expect(text.root).to_have_attribute("data-query", "1")
     expect(text.part("queries").locator(".headroom-is-q")).to_contain_text("cat")
     expect(text.part("keys-row").locator(".headroom-is-k")).to_contain_text("the")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import Widget, WidgetNotebook, widget_notebook
+from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 from playwright.sync_api import expect
-from test_widgets_in_lab import EXPORTED, exported
 
 from headroom.pretrained import pretrained_transformer, pretrained_vit
 from headroom.reference import MultiHeadAttention, MultiHeadSelfAttention, causal_mask, scaled_dot_product_attention

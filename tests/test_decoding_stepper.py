@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import Widget, WidgetNotebook, widget_notebook
+from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 from playwright.sync_api import expect
-from test_widgets_in_lab import EXPORTED, exported
 from torch.utils.flop_counter import FlopCounterMode
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary, written_dates

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import WidgetNotebook, widget_notebook
-from playwright.sync_api import Locator, expect
+from browser import WidgetNotebook, place_in, widget_notebook
+from playwright.sync_api import expect
 from torch import nn
 
 from autograder.exercises.sinusoidal import table as table_with_slips
@@ -288,15 +288,6 @@ def notebook(browser, server) -> Iterator[WidgetNotebook]:
         yield opened
 
 
-def cell(canvas: Locator, row: float, column: float) -> dict:
-    """Where a cell of the table or the matrix lies, as Playwright takes it."""
-    laid = {name: float(canvas.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width", "cell-height")}
-    return {
-        "x": laid["left"] + (column + 0.5) * laid["cell-width"],
-        "y": laid["top"] + (row + 0.5) * laid["cell-height"],
-    }
-
-
 def slide(widget, part: str, value: float) -> None:
     """Set a slider as dragging it would."""
     widget.part(f"{part}-range").evaluate(
@@ -356,13 +347,13 @@ def test_the_numbers_on_the_page_are_the_references(notebook, double):
 
 def test_what_is_pointed_at_shows_everywhere_and_reaches_python(notebook):
     three = notebook.widget("three")
-    three.part("table-picture").hover(position=cell(three.part("table-picture"), 7, 6))
+    three.part("table-picture").hover(position=place_in(three.part("table-picture"), 7, 6))
     expect(three.part("live")).to_contain_text("Sin-cos, position 7, dimension 6, the sine of pair 3")
     expect(three.part("live")).to_contain_text("The shift by 3, to position 10, turns the pair by")
     answer = notebook.read("read", position=7, dimension=6)
     np.testing.assert_allclose(answer["table"], sinusoidal_encoding(30, 32), atol=1e-5)
     three = notebook.widget("three")
-    three.part("matrix").hover(position=cell(three.part("matrix"), 20, 12))
+    three.part("matrix").hover(position=place_in(three.part("matrix"), 20, 12))
     expect(three.part("live")).to_contain_text("position 20")
     expect(three.part("live")).to_contain_text("The shift by −8, to position 12")
     expect(three.part("position-range")).to_have_value("20")
@@ -378,7 +369,7 @@ def test_what_is_pointed_at_shows_everywhere_and_reaches_python(notebook):
 
 def test_a_click_locks_and_escape_lets_go(notebook):
     three = notebook.widget("three")
-    three.part("matrix").click(position=cell(three.part("matrix"), 5, 9))
+    three.part("matrix").click(position=place_in(three.part("matrix"), 5, 9))
     expect(three.part("live")).to_contain_text("Locked.")
     three.part("wave").hover(position={"x": 200, "y": 30})
     expect(three.root).to_have_attribute("data-position", "5")

@@ -5,7 +5,6 @@ keys from the notebook, has names, contrast and room for everything, tells Pytho
 Matplotlib alone. Whoever writes a widget adds it to WIDGETS.
 """
 
-import base64
 import json
 import re
 import textwrap
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser import Widget, WidgetNotebook, widget_notebook
+from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 from playwright.sync_api import expect
 
 from headroom import widgets
@@ -417,39 +416,6 @@ def test_they_live_on_in_the_saved_notebook(notebook) -> None:
 def test_nothing_went_wrong_and_nobody_was_asked(notebook) -> None:
     assert notebook.tab.left_the_machine == []
     assert notebook.tab.errors == []
-
-
-EXPORTED = """async ([esm, css, sent]) => {
-    const style = document.createElement("style");
-    style.textContent = css;
-    document.head.append(style);
-    const mark = document.createElement("script");
-    mark.type = "application/vnd.jupyter.widget-state+json"; // as nbconvert writes it
-    document.head.append(mark);
-    const bytes = (value) => new DataView(Uint8Array.from(atob(value.base64), (one) => one.charCodeAt(0)).buffer);
-    const state = JSON.parse(sent, (_, value) => (value?.base64 === undefined ? value : bytes(value)));
-    const heard = {};
-    const model = {
-        get: (name) => state[name],
-        set: (name, value) => { state[name] = value; for (const call of heard[`change:${name}`] ?? []) call(); },
-        on: (name, call) => (heard[name] ??= []).push(call),
-        off: () => {}, save_changes: () => {}, send: () => {},
-    };
-    const { default: widget } = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
-    widget.render({ model, el: document.body });
-}"""
-
-
-def exported(widget) -> str:
-    """What an exported page holds of a widget, as JSON."""
-
-    def encode(value):
-        if isinstance(value, bytes | memoryview | bytearray):
-            return {"base64": base64.b64encode(bytes(value)).decode()}
-        raise TypeError(f"{type(value).__name__} cannot be sent to the browser")
-
-    state = {name: value for name, value in widget.get_state().items() if name not in ("_esm", "_css")}
-    return json.dumps(state, default=encode)
 
 
 @every_widget

@@ -22,8 +22,9 @@
  *   is shown now, from 0
  */
 import {
-  bitmap, choices, colour, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, paintFrame,
-  prepare, repaint, tableView, themeColours, uniqueName,
+  bitmap, capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, list, liveLine, needsPython,
+  number, onPointer, paintBand, paintFrame, paintNames, prepare, repaint, sayHead, tableView, themeColours,
+  uniqueName, visible, write,
 } from "./shared.js";
 
 const CLASS_TOKEN = "[class]";
@@ -186,8 +187,6 @@ function render({ model, el }) {
 
   // ------------------------------------------------ words
   const kindOf = isImage ? "image" : "sequence";
-  const capital = (text) => text[0].toUpperCase() + text.slice(1);
-  const visible = (word) => (word.trim() ? word : "␣");
   const words = (sample, side) => data[side][sample].map(visible);
   const joined = (sample) => {
     const all = words(sample, data.crossed ? "keys" : "queries");
@@ -195,7 +194,6 @@ function render({ model, el }) {
     return text.length > 32 ? `${text.slice(0, 30)}…` : text;
   };
   const saySample = (i) => (isImage ? `image ${i + 1}` + (labels ? ` (a ${labels[i]})` : "") : `sequence ${i + 1}: ${joined(i)}`);
-  const sayHead = (head) => (head === null ? "mean of heads" : `head ${head + 1}`);
   // Python and the traits name a patch by its number among the patches; in here all tokens count, [class] included.
   const token = (name) => (name === null ? null : name === CLASS_TOKEN ? 0 : name + first);
   const name = (token) => (token === null ? null : isImage && token < first ? CLASS_TOKEN : token - first);
@@ -204,7 +202,6 @@ function render({ model, el }) {
     if (isImage) return token < first ? CLASS_TOKEN : sayPatch(token - first);
     return `${side === "queries" ? "query" : "key"} ${token + 1} “${words(sample, side)[token]}”`;
   }
-  const list = (parts) => (parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`);
   function sayPrediction(image) {
     if (!predictions) return labels ? `Label: ${labels[image]}.` : "";
     const best = predictions[image].reduce((most, p, i, all) => (p > all[most] ? i : most), 0);
@@ -676,7 +673,6 @@ function render({ model, el }) {
       part.element.replaceChildren(...part.chips.map((chip) => chip.element));
     }
   }
-  const write = (node, text) => node.textContent !== text && (node.textContent = text);
   function paintStrips({ now, query, row, aim, marks, marking, fraction }) {
     queries.chips.forEach(({ element, sign }, one) => {
       element.classList.toggle("headroom-is-q", one === query);
@@ -695,17 +691,6 @@ function render({ model, el }) {
   }
 
   // ---- matrices
-  /** The frame of a row or a column of a matrix, drawn around it: cells may be smaller than a line is thick. */
-  function paintBand(context, x, y, w, height, kind, colours) {
-    context.lineWidth = 4;
-    context.strokeStyle = kind === "q" ? "#fff" : "#000";
-    context.strokeRect(x, y, w, height);
-    context.lineWidth = 2;
-    context.strokeStyle = colours[kind];
-    if (kind === "k") context.setLineDash([5, 3]);
-    context.strokeRect(x, y, w, height);
-    context.setLineDash([]);
-  }
   function paintCells(context, view, head, left, top, w, ht) {
     const { now, from, query, key, colours } = view;
     const [asking, asked] = data.sizes[from.sample];
@@ -730,25 +715,9 @@ function render({ model, el }) {
     for (const [what, value] of Object.entries({ left, top, cellWidth: w, cellHeight: ht })) matrixCanvas.dataset[what] = value.toFixed(3);
     const { context: screen } = prepare(matrixCanvas);
     paintCells(screen, view, now.head, left, top, w, ht);
-    screen.fillStyle = colours.text;
-    screen.textBaseline = "middle";
-    const bold = (yes) => (screen.font = `${yes ? "bold " : ""}12px system-ui, sans-serif`);
-    const cut = (word) => (word.length > 13 ? `${word.slice(0, 12)}…` : word);
     const labelled = !isImage && w >= LABELLED && ht >= LABELLED;
-    screen.textAlign = "right";
-    for (let i = 0; labelled && i < asking; i++) {
-      bold(i === query);
-      screen.fillText(cut(words(now.sample, "queries")[i]), left - 15, top + (i + 0.5) * ht);
-    }
-    for (let i = 0; labelled && i < asked; i++) {
-      bold(i === key);
-      screen.save();
-      screen.translate(left + (i + 0.5) * w, top - 15);
-      screen.rotate(-Math.PI / 2);
-      screen.textAlign = "left";
-      screen.fillText(cut(words(now.sample, "keys")[i]), 0, 0);
-      screen.restore();
-    }
+    const [rowWords, columnWords] = ["queries", "keys"].map((side) => (labelled ? words(now.sample, side) : []));
+    paintNames(screen, { rows: rowWords, columns: columnWords, query, key, left, top, cell: w, longest: 13, colours });
     if (data.hasScores && w >= 7 && ht >= 7) { // crosses where the mask hides
       screen.lineWidth = 1;
       for (let i = 0; i < asking; i++) {
@@ -768,10 +737,6 @@ function render({ model, el }) {
         }
       }
     }
-    bold(true);
-    screen.textAlign = "center";
-    screen.fillText("Q", left - 8, top + (query + 0.5) * ht);
-    if (key !== null) screen.fillText("K", left + (key + 0.5) * w, top - 8);
   }
   /** One head: for an image the query's map, [class] above the patches; and its matrix. */
   function paintTile({ head, map, small }, view) {
@@ -881,7 +846,6 @@ function render({ model, el }) {
     if (r < 0 && has_class) return 0;
     return first + Math.min(rows - 1, Math.max(0, r)) * columns + Math.min(columns - 1, Math.max(0, c));
   }
-  const cycle = (value, step, size) => (value + step + size) % size;
   const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
   function arrow(place, [down, right]) {
     const now = choice.now();

@@ -14,7 +14,17 @@ import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
 from headroom.reference import MultiHeadAttention, Transformer, greedy_decode, padding_mask, rotate
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, looking_at, quantise
+from headroom.widgets.shared import (
+    ArrayLike,
+    as_array,
+    as_index,
+    check_finite,
+    check_unit,
+    front_end,
+    looking_at,
+    quantise,
+    trait_errors,
+)
 
 CLASS_TOKEN = "[class]"
 ROW_SUM_TOLERANCE = 1e-3
@@ -285,27 +295,21 @@ class AttentionExplorer(anywidget.AnyWidget):
         name, value = proposal["trait"].name, proposal["value"]
         n = len(self._weights)
         size = {"sample": n, "layer": self._n_layers, "head": self._n_heads, "control": n}[name]
-        try:
+        with trait_errors():
             if name == "control" and value is not None and not self._is_image:
                 raise ValueError("control is for images: sequences of words differ in length")
             return None if value is None else as_index(name, value, size)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("query", "key")
     def _valid_token(self, proposal: dict) -> int | str | None:
         name, value = proposal["trait"].name, proposal["value"]
-        try:
+        with trait_errors():
             return None if value is None else self._token(name, value)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("marks")
     def _valid_marks(self, proposal: dict) -> list[int | str]:
-        try:
+        with trait_errors():
             return [self._token("marks", value) for value in proposal["value"]]
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("show")
     def _valid_show(self, proposal: dict) -> str:
@@ -508,11 +512,7 @@ def _check_images(images: ArrayLike, n: int) -> np.ndarray:
         )
     if len(array) != n:
         raise ValueError(f"attention is for {n} images, but images holds {len(array)}; give one for each image")
-    check_finite("images", array)
-    low, high = float(array.min()), float(array.max())
-    if low < 0 or high > 1:
-        hint = "; divide bytes by 255" if low >= 0 and high > 2 else "; undo the normalisation first"
-        raise ValueError(f"images has values from {low:g} to {high:g}; they must lie in [0, 1]{hint}")
+    check_unit("images", array)
     return array.astype(np.float32).transpose(0, 2, 3, 1)
 
 

@@ -20,8 +20,8 @@
  *   data-changed: whether some numbers are the reader's own
  */
 import {
-  bitmap, choices, colour, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, prepare, repaint,
-  tableView, themeColours, uniqueName,
+  bitmap, capital, choices, colour, decode, guardKeys, h, inkOn, legend, list, liveLine, needsPython, number,
+  onPointer, prepare, repaint, tableView, themeColours, uniqueName, visible, write,
 } from "./shared.js";
 
 const STEPS = ["compare", "scale", "mask", "softmax", "mix"];
@@ -101,7 +101,6 @@ function render({ model, el }) {
   const upTo = (n) => [...Array(n).keys()];
 
   // ------------------------------------------------ words and numbers
-  const visible = (word) => (word.trim() ? word : "␣");
   const wordOf = (side, i) => (data[side] ? visible(data[side][i]) : String(i + 1));
   const quoted = (side, i) => (data[side] ? `“${wordOf(side, i)}”` : `${side === "keys" ? "key" : "query"} ${i + 1}`);
   const sayKey = (j) => `key ${j + 1}` + (data.keys ? ` “${wordOf("keys", j)}”` : "");
@@ -116,8 +115,6 @@ function render({ model, el }) {
   const weight = (value) => say(value, 3);
   const plain = (value) => say(value).replace(/\.?0+$/, ""); // 2, 1.41
   const temperatureOf = (value) => say(value, value < 1 ? 3 : 1).replace(/\.?0+$/, "");
-  const list = (parts) => (parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`);
-  const capital = (text) => text[0].toUpperCase() + text.slice(1);
   const isEdited = ({ temperature, scaled, flipped, edited }) => temperature !== 1 || !scaled || flipped.length > 0 || edited.length > 0;
 
   /** What is shown: the reader's choice, and what it means where the reader chose nothing. */
@@ -340,7 +337,6 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ painting a state
-  const write = (node, text) => node.textContent !== text && (node.textContent = text);
 
   function paint() {
     const view = see(choice.now());
@@ -622,12 +618,12 @@ function render({ model, el }) {
     const wide = ([, row, column]) => (row === null || column === null ? 0 : 1);
     for (const [, row, column] of [...lit].sort((a, b) => wide(a) - wide(b))) {
       const [x, y] = [left + (column === null ? 0 : column * w), top + (row === null ? 0 : row * ht)];
-      paintBand(context, x, y, column === null ? columns * w : w, row === null ? rows * ht : ht, name, colours);
+      paintLit(context, x, y, column === null ? columns * w : w, row === null ? rows * ht : ht, name, colours);
     }
-    if (!lit.length && "qso".includes(name)) paintBand(context, left, top + query * ht, columns * w, ht, name, colours, true);
+    if (!lit.length && "qso".includes(name)) paintLit(context, left, top + query * ht, columns * w, ht, name, colours, true);
   }
   /** A frame around cells: queries solid blue, keys dashed orange, values dotted green, scores and output plain. */
-  function paintBand(context, x, y, w, height, name, colours, thin = false) {
+  function paintLit(context, x, y, w, height, name, colours, thin = false) {
     const kind = { q: "q", k: "k", v: "v" }[name];
     const line = (style, width, dash = []) => {
       context.setLineDash(dash);

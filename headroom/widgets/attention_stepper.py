@@ -14,7 +14,7 @@ import torch
 import traitlets as t
 
 from headroom.reference import rotate
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, looking_at
+from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, looking_at, trait_errors
 
 STEPS = ("compare", "scale", "mask", "softmax", "mix")
 SPOTS = ("q", "k", "v", "dots", "scores", "masked", "powers", "weights", "output")
@@ -268,10 +268,8 @@ class AttentionStepper(anywidget.AnyWidget):
     @t.validate("query", "key", "entry")
     def _valid_index(self, proposal: dict) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
-        try:
+        with trait_errors():
             return None if value is None else as_index(name, value, self._sizes[name])
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("temperature")
     def _valid_temperature(self, proposal: dict) -> float:
@@ -282,10 +280,8 @@ class AttentionStepper(anywidget.AnyWidget):
     @t.validate("flipped", "edited")
     def _valid_cells(self, proposal: dict) -> list[list]:
         name = proposal["trait"].name
-        try:
+        with trait_errors():
             return [self._cell(name, cell) for cell in proposal["value"]]
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     def _cell(self, name: str, cell: Sequence) -> list:
         size = 2 if name == "flipped" else 3

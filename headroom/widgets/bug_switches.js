@@ -17,8 +17,8 @@
  *   data-on (names joined with +), data-sample, data-part-shown, data-layer, data-head, data-query, data-key on the root
  */
 import {
-  bitmap, choices, decode, guardKeys, h, legend, liveLine, needsPython, number, onPointer, prepare, repaint, tableView,
-  themeColours, uniqueName,
+  bitmap, capital, choices, cycle, decode, guardKeys, h, legend, list, liveLine, needsPython, number, onPointer,
+  paintBand, paintNames, prepare, repaint, sayHead, tableView, themeColours, uniqueName, visible,
 } from "./shared.js";
 
 const CHOICES = ["on", "sample", "part", "layer", "head", "query", "key"];
@@ -120,12 +120,8 @@ function render({ model, el }) {
 
   // ------------------------------------------------ words
   const things = isImage ? "images" : "texts";
-  const capital = (text) => text[0].toUpperCase() + text.slice(1);
-  const list = (all) => (all.length < 2 ? all.join("") : `${all.slice(0, -1).join(", ")} and ${all.at(-1)}`);
-  const visible = (word) => (word.trim() ? word : "␣");
   const PARTS = isImage ? { encoder: "self-attention" }
     : { encoder: "encoder: the source looks at itself", decoder: "decoder: what is written looks at itself", cross: "cross: what is written looks at the source" };
-  const sayHead = (head) => (head === null ? "mean of heads" : `head ${head + 1}`);
   const isNumber = (value) => typeof value === "number";
   /** About three digits, whatever the size. */
   function short(value) {
@@ -370,41 +366,11 @@ function render({ model, el }) {
     context.imageSmoothingEnabled = cell < 1;
     context.drawImage(bitmap(queries, keyed, (query) => ({ values: matrix[query], low: 0, high })), left, top, keyed * cell, queries * cell);
     const [query, key] = [data.place(name, now, "queries", now.query), data.place(name, now, "keys", now.key)];
-    const band = (x, y, w, height, kind) => {
-      context.lineWidth = 4;
-      context.strokeStyle = kind === "q" ? "#fff" : "#000";
-      context.strokeRect(x, y, w, height);
-      context.lineWidth = 2;
-      context.strokeStyle = colours[kind];
-      if (kind === "k") context.setLineDash([5, 3]);
-      context.strokeRect(x, y, w, height);
-      context.setLineDash([]);
-    };
-    if (query >= 0) band(left, top + query * cell, keyed * cell, cell, "q");
-    if (key >= 0) band(left + key * cell, top, cell, queries * cell, "k");
-    context.fillStyle = colours.text;
-    context.textBaseline = "middle";
-    const font = (bold) => (context.font = `${bold ? "bold " : ""}12px system-ui, sans-serif`);
-    const cut = (word) => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
-    const labelled = cell >= LABELLED && left > 18;
-    context.textAlign = "right";
-    for (let i = 0; labelled && i < queries; i++) {
-      font(i === query);
-      context.fillText(cut(words[0][i]), left - 15, top + (i + 0.5) * cell);
-    }
-    for (let i = 0; labelled && i < keyed; i++) {
-      font(i === key);
-      context.save();
-      context.translate(left + (i + 0.5) * cell, top - 15);
-      context.rotate(-Math.PI / 2);
-      context.textAlign = "left";
-      context.fillText(cut(words[1][i]), 0, 0);
-      context.restore();
-    }
-    font(true);
-    context.textAlign = "center";
-    if (query >= 0) context.fillText("Q", left - 8, top + (query + 0.5) * cell);
-    if (key >= 0) context.fillText("K", left + (key + 0.5) * cell, top - 8);
+    if (query >= 0) paintBand(context, left, top + query * cell, keyed * cell, cell, "q", colours);
+    if (key >= 0) paintBand(context, left + key * cell, top, cell, queries * cell, "k", colours);
+    const [rows, columns] = cell >= LABELLED && left > 18 ? words : [[], []];
+    const named = { query: query >= 0 ? query : null, key: key >= 0 ? key : null };
+    paintNames(context, { rows, columns, ...named, left, top, cell, longest: 9, colours });
   }
   function paintDigit(sample) {
     const { width, height, channels } = data;
@@ -524,7 +490,6 @@ function render({ model, el }) {
   on(layerRange, "input", () => choice.choose({ layer: Number(layerRange.value) - 1 }));
   on(headSelect, "change", () => choice.choose({ head: headSelect.value === "mean" ? null : Number(headSelect.value) }));
 
-  const cycle = (value, step, size) => (value + step + size) % size;
   function press(pressed) {
     const now = choice.now();
     const { query, key, layer, head, sample } = now;

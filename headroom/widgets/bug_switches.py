@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from headroom.data import BOS, EOS, PAD, SOURCE, TARGET, Vocabulary
 from headroom.mistakes import MISTAKES, Mistake, broken
 from headroom.reference import Transformer, cross_entropy, greedy_decode, padding_mask
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, quantise
+from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, quantise, trait_errors
 
 SHOWN = 3  # examples whose attention is sent; the numbers are of all
 SECONDS = 2.0  # to compute single mistakes at once; the rest is computed when it is switched on
@@ -306,28 +306,22 @@ class BugSwitches(anywidget.AnyWidget):
 
     @t.validate("on")
     def _valid_on(self, proposal: dict) -> list[str]:
-        try:
+        with trait_errors():
             return list(self._checked(proposal["value"]))
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("sample", "layer", "head")
     def _valid_index(self, proposal: dict) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
         size = {"sample": len(self._facts["shown"]), "layer": self._n_layers, "head": self._n_heads}[name]
-        try:
+        with trait_errors():
             return None if value is None else as_index(name, value, size)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("query", "key")
     def _valid_token(self, proposal: dict) -> int:
         name, value = proposal["trait"].name, proposal["value"]
         most = max(self._size(name), default=1)  # as many as any mistake leaves
-        try:
+        with trait_errors():
             return as_index(name, value, most)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     def _size(self, name: str) -> list[int]:
         """The numbers of queries or keys of the shown example, with whatever is switched on."""

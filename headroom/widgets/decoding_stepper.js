@@ -24,8 +24,8 @@
  *   data-prefix: the text before this step; data-candidate: the token that it writes; data-complete: whether all is known
  */
 import {
-  bitmap, choices, colour, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, prepare, repaint,
-  tableView, themeColours, uniqueName,
+  bitmap, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, prepare,
+  repaint, sayHead, tableView, themeColours, uniqueName, visible, write,
 } from "./shared.js";
 
 const CHOICES = ["source", "method", "temperature", "seed", "beams", "step", "hypothesis", "taken", "layer", "head"];
@@ -199,13 +199,11 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ words
-  const visible = (word) => (word.trim() ? word : "␣");
   const name = (token) => visible(answers.tokens[token]);
   const special = (token) => /^<.+>$/.test(answers.tokens[token]);
   const textOf = (prefix) => prefix.filter((token) => !special(token)).map((token) => answers.tokens[token]).join("");
   const sayToken = (token) => (token === answers.eos ? "<eos> (the end)" : special(token) ? answers.tokens[token] : `“${name(token)}”`);
   const sayPrefix = (prefix) => (prefix.length ? `After “${textOf(prefix)}”` : "At the beginning");
-  const sayHead = (head) => (head === null ? "mean of heads" : `head ${head + 1}`);
   const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   const whole = (value) => value.toLocaleString("en");
 
@@ -415,7 +413,6 @@ function render({ model, el }) {
     live.say(sayAll(view));
     table.update();
   }
-  const write = (node, text) => node.textContent !== text && (node.textContent = text);
   const painted = {};
   /** Whether a part must be painted again: not if what it is made of is what it was. */
   function stale(part, ...made) {
@@ -748,7 +745,6 @@ function render({ model, el }) {
   // ------------------------------------------------ keys
   function press(pressed, target) {
     const { head, layer, method, taken, hypothesis } = choice.now();
-    const cycle = (value, by, size) => (value + by + size) % size;
     const methods = ["greedy", "sampling", "beam"];
     const stepLayer = (by) => choice.choose({ layer: Math.min(n_layers - 1, Math.max(0, layer + by)) });
     const stepHead = (by) => {

@@ -15,7 +15,7 @@ import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
 from headroom.reference import Transformer
-from headroom.widgets.shared import as_index, front_end, looking_at, quantise
+from headroom.widgets.shared import as_index, front_end, looking_at, quantise, trait_errors
 
 MAX_BEAMS = 4
 MAX_SEED = 2**53 - 1  # the largest whole number that JavaScript counts to
@@ -326,10 +326,8 @@ class DecodingStepper(anywidget.AnyWidget):
         text = proposal["value"]
         with self._lock:
             if text not in self._readings:
-                try:
+                with trait_errors():
                     self._readings[text] = self._read(text)
-                except ValueError as error:
-                    raise t.TraitError(str(error)) from None
                 self._typed.append(text)
                 self._publish()  # before the browser is told to show it
         return text
@@ -361,10 +359,8 @@ class DecodingStepper(anywidget.AnyWidget):
             size = len(self._levels()[self.step])
         else:
             size = self._n_layers if name == "layer" else self._n_heads
-        try:
+        with trait_errors():
             return as_index(name, value, size)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("taken")
     def _valid_taken(self, proposal: dict) -> list[list]:

@@ -21,8 +21,8 @@
  *   and data-fresh ("true": the answer belongs to what is drawn) on the root: what is shown now, from 0
  */
 import {
-  choices, colour, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, paintFrame, prepare, repaint,
-  tableView, themeColours, uniqueName,
+  capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number,
+  paintFrame, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
 } from "./shared.js";
 
 const SIDE = 28; // pixels of an image along each side
@@ -167,10 +167,8 @@ function render({ model, el }) {
   let told = ""; // what the keys did to the pen
 
   // ------------------------------------------------ words
-  const capital = (text) => text[0].toUpperCase() + text.slice(1);
   const a = (digit) => `${digit === 8 ? "an" : "a"} ${digit}`;
   const sayExample = (i) => labels ? `${a(labels[i])} (example ${i + 1})` : `example ${i + 1}`;
-  const sayHead = (head) => (head === null ? "mean of heads" : `head ${head + 1}`);
   const sayPatch = (i) => `patch row ${Math.floor(i / side) + 1}, column ${(i % side) + 1}`;
   const ranked = (values) => [...values.keys()].sort((i, j) => values[j] - values[i]);
   const sure = (p) => (p >= 0.95 ? "sure" : p >= 0.75 ? "fairly sure" : p >= 0.5 ? "unsure" : "guessing");
@@ -527,7 +525,6 @@ function render({ model, el }) {
     });
   }
 
-  const write = (node, text) => node.textContent !== text && (node.textContent = text);
   function writeTexts() {
     const { now, shown, fresh, drawable, largest } = view;
     const { example, layer, head, mistake } = now;
@@ -677,7 +674,6 @@ function render({ model, el }) {
     sayPen();
     schedule();
   }
-  const cycle = (value, step, size) => (value + step + size) % size;
   function press({ key: pressed, shiftKey }) {
     const { example, layer, head, overlay: shows, centred: centres } = choice.now();
     const stepLayer = (by) => choice.choose({ layer: clamp(layer + by, 0, n_layers - 1) });

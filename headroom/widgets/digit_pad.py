@@ -12,7 +12,16 @@ import traitlets as t
 from torch import Tensor, nn
 
 from headroom.mistakes import MISTAKES, broken
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, looking_at
+from headroom.widgets.shared import (
+    ArrayLike,
+    as_array,
+    as_index,
+    check_finite,
+    check_unit,
+    front_end,
+    looking_at,
+    trait_errors,
+)
 
 SIDE = 28  # pixels of an image along each side
 CLASSES = 10
@@ -157,10 +166,8 @@ class DigitPad(anywidget.AnyWidget):
         size = {"example": len(self._digits), "layer": self._n_layers, "head": self._n_heads}[name]
         if not size:
             raise t.TraitError(f"{name}={value}, but this pad has no examples; give examples=… when you make it")
-        try:
+        with trait_errors():
             return as_index(name, value, size)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("mistake")
     def _valid_mistake(self, proposal: dict) -> str | None:
@@ -301,11 +308,7 @@ def _check_examples(examples: ArrayLike | None) -> np.ndarray:
             f"examples has shape {tuple(np.shape(examples))}; it must be (n, {SIDE}, {SIDE}) or "
             f"(n, 1, {SIDE}, {SIDE}), with n at least 1{hint}"
         )
-    check_finite("examples", array)
-    low, high = float(array.min()), float(array.max())
-    if low < 0 or high > 1:
-        hint = "; divide bytes by 255" if low >= 0 and high > 2 else "; undo the normalisation first"
-        raise ValueError(f"examples has values from {low:g} to {high:g}; they must lie in [0, 1]{hint}")
+    check_unit("examples", array)
     return np.rint(array * 255).astype(np.uint8)
 
 

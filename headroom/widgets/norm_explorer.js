@@ -20,8 +20,8 @@
  *   data-norm, data-sample, data-token, data-feature, data-locked, data-eps, data-affine on the root: what is shown now
  */
 import {
-  choices, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, prepare, repaint, tableView,
-  themeColours, uniqueName,
+  capital, choices, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, prepare,
+  repaint, tableView, themeColours, uniqueName,
 } from "./shared.js";
 
 const NORMS = ["none", "LayerNorm", "RMSNorm", "BatchNorm"];
@@ -123,7 +123,6 @@ function render({ model, el }) {
   const numbers = () => draft ?? decode(Float64Array, model.get("x"));
 
   // ------------------------------------------------ words
-  const capital = (text) => text[0].toUpperCase() + text.slice(1);
   const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
   const word = ({ sample, token }) => (data.words ? ` “${data.words[sample][token]}”` : "");
   const sayToken = (place) => `sample ${place.sample + 1}, token ${place.token + 1}${word(place)}`;

@@ -12,7 +12,7 @@ import traitlets as t
 from torch import nn
 
 from headroom import reference
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end
+from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
 
 NORMS = {
     "LayerNorm": (reference.LayerNorm, nn.LayerNorm),
@@ -44,14 +44,12 @@ class Numbers(t.TraitType):
     info_text = "an array of finite numbers"
 
     def validate(self, widget: NormExplorer, value: ArrayLike) -> np.ndarray:
-        try:
+        with trait_errors():
             array = _numbers("x", value)
             if array.shape != widget._shape:
                 raise ValueError(
                     f"x has shape {array.shape}; this widget shows {widget._shape}, and a new x must have the same"
                 )
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
         return array
 
 
@@ -201,17 +199,13 @@ class NormExplorer(anywidget.AnyWidget):
     def _valid_index(self, proposal: dict) -> int:
         name = proposal["trait"].name
         size = self._shape[("sample", "token", "feature").index(name)]
-        try:
+        with trait_errors():
             return as_index(name, proposal["value"], size)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.validate("eps")
     def _valid_eps(self, proposal: dict) -> float:
-        try:
+        with trait_errors():
             return _check_eps(proposal["value"])
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
 
 def _numbers(name: str, value: ArrayLike) -> np.ndarray:

@@ -472,7 +472,7 @@ function render({ model, el }) {
 
   /** A frame around what is chosen, solid; around what it is compared with, dashed. It lies outside: a row may be thinner
    * than a line is thick. */
-  function paintBand(context, x, y, w, height, dashed, colours, thick = 2) {
+  function paintPlace(context, x, y, w, height, dashed, colours, thick = 2) {
     [x, y, w, height] = [x - 0.75 * thick, y - 0.75 * thick, w + 1.5 * thick, height + 1.5 * thick];
     context.setLineDash([]);
     context.lineWidth = 2 * thick;
@@ -531,8 +531,8 @@ function render({ model, el }) {
     lay(tableCanvas, { left, top, cellWidth: w, cellHeight: ht });
     paintCells(context, data.tablePicture(one), left, top, one.width * w, n * ht);
     const target = p + now.shift;
-    if (target >= 0 && target < n) paintBand(context, left, top + target * ht, one.width * w, ht, true, colours);
-    paintBand(context, left, top + p * ht, one.width * w, ht, false, colours);
+    if (target >= 0 && target < n) paintPlace(context, left, top + target * ht, one.width * w, ht, true, colours);
+    paintPlace(context, left, top + p * ht, one.width * w, ht, false, colours);
     context.lineWidth = 1;
     context.strokeStyle = "#fff";
     context.strokeRect(left + j * w, top, w, n * ht);
@@ -553,8 +553,8 @@ function render({ model, el }) {
     const [from, to] = [Math.max(0, -now.shift), Math.min(has, has - now.shift)]; // all pairs that are as far apart
     const at = (row) => [left + (row + now.shift) * cell, top + row * cell];
     if (from < to) for (const [style, thick] of [["#000", 2.5], ["#fff", 1.2]]) paintLine(context, at(from), at(to), style, thick);
-    if (target >= 0 && target < n) paintBand(context, left + target * cell, top, cell, n * cell, true, colours);
-    paintBand(context, left, top + p * cell, n * cell, cell, false, colours);
+    if (target >= 0 && target < n) paintPlace(context, left + target * cell, top, cell, n * cell, true, colours);
+    paintPlace(context, left, top + p * cell, n * cell, cell, false, colours);
     context.fillStyle = colours.text;
     for (const at of ticks(0, n - 1, cell, 20)) {
       write(context, at, left - 6, top + (at + 0.5) * cell, { align: "right", bold: at === p });
@@ -705,8 +705,8 @@ function render({ model, el }) {
     const small = prepare(map);
     paintCells(small.context, data.tablePicture(one), 0, 0, small.width, small.height);
     const ht = small.height / n;
-    if (p + by >= 0 && p + by < n) paintBand(small.context, 0, (p + by) * ht, small.width, ht, true, colours, 1.2);
-    paintBand(small.context, 0, p * ht, small.width, ht, false, colours, 1.2);
+    if (p + by >= 0 && p + by < n) paintPlace(small.context, 0, (p + by) * ht, small.width, ht, true, colours, 1.2);
+    paintPlace(small.context, 0, p * ht, small.width, ht, false, colours, 1.2);
     const { context, width: wide, height } = prepare(line);
     const alike = Array.from({ length: n }, (_, other) => data.similarity(one, measure, p, other));
     const numbers = alike.filter((value) => value === value);

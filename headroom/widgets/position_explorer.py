@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import traitlets as t
 
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end
+from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
 
 PAPER_BASE = 10_000.0  # Vaswani et al. 2017, section 3.5
 MIN_BASE, MAX_BASE = 10.0, 1_000_000.0
@@ -223,7 +223,7 @@ class PositionExplorer(anywidget.AnyWidget):
     @t.validate("kind", "position", "dimension", "shift", "base", "d_model", "n_positions")
     def _valid(self, proposal: dict) -> object:
         name, value = proposal["trait"].name, proposal["value"]
-        try:
+        with trait_errors():
             if name == "kind":
                 self._check_kind(value)
                 return value
@@ -237,8 +237,6 @@ class PositionExplorer(anywidget.AnyWidget):
                 return _size(name, value, 1 - self.n_positions, self.n_positions - 1)
             size = self.n_positions if name == "position" else self._width(self.kind, self.d_model)
             return as_index(name, value, size)
-        except ValueError as error:
-            raise t.TraitError(str(error)) from None
 
     @t.observe("kind", "d_model", "n_positions")
     def _keep_up(self, change: dict) -> None:

@@ -124,6 +124,45 @@ export function paintFrame(context, { x, y, w, h: height }, kind, colours, lette
   context.fillText(letter, tx + size / 2, ty + size / 2 + 0.5);
 }
 
+/** The frame of a row or a column of a matrix, drawn around it: cells may be smaller than a line is thick. */
+export function paintBand(context, x, y, w, height, kind, colours) {
+  context.lineWidth = 4;
+  context.strokeStyle = kind === "q" ? "#fff" : "#000";
+  context.strokeRect(x, y, w, height);
+  context.lineWidth = 2;
+  context.strokeStyle = colours[kind];
+  if (kind === "k") context.setLineDash([5, 3]);
+  context.strokeRect(x, y, w, height);
+  context.setLineDash([]);
+}
+
+/** What stands along a matrix of square cells: the words of its rows and columns (none where there is no room), cut to
+ * `longest` letters, and Q and K at the chosen ones (null: none is chosen). */
+export function paintNames(context, { rows, columns, query, key, left, top, cell, longest, colours }) {
+  const cut = (word) => (word.length > longest ? `${word.slice(0, longest - 1)}…` : word);
+  const bold = (yes) => (context.font = `${yes ? "bold " : ""}12px system-ui, sans-serif`);
+  context.fillStyle = colours.text;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  rows.forEach((word, i) => {
+    bold(i === query);
+    context.fillText(cut(word), left - 15, top + (i + 0.5) * cell);
+  });
+  columns.forEach((word, i) => {
+    bold(i === key);
+    context.save();
+    context.translate(left + (i + 0.5) * cell, top - 15);
+    context.rotate(-Math.PI / 2);
+    context.textAlign = "left";
+    context.fillText(cut(word), 0, 0);
+    context.restore();
+  });
+  bold(true);
+  context.textAlign = "center";
+  if (query !== null) context.fillText("Q", left - 8, top + (query + 0.5) * cell);
+  if (key !== null) context.fillText("K", left + (key + 0.5) * cell, top - 8);
+}
+
 /** The family's colours as the theme has them now: { q, k, v, text, field }. */
 export function themeColours(root) {
   const style = getComputedStyle(root);
@@ -152,13 +191,43 @@ export function number(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−");
 }
 
+/** A text with a capital in front. */
+export function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+/** Things in a sentence: "a", "a and b", "a, b and c". */
+export function list(parts) {
+  return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
+}
+
+/** A token as readers see it: one that is a space gets a sign. */
+export function visible(word) {
+  return word.trim() ? word : "␣";
+}
+
+/** A head in words; null: the mean of all. */
+export function sayHead(head) {
+  return head === null ? "mean of heads" : `head ${head + 1}`;
+}
+
+/** The index that is `step` further, the first following the last. */
+export function cycle(value, step, size) {
+  return (value + step + size) % size;
+}
+
+/** Give a node its text, only where it has another: what does not change need not be laid out, or spoken, anew. */
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 /** The sentence that says what is shown, spoken when it changes: { element, say(text) }. */
 export function liveLine(id) {
   const element = h("p", { "data-part": "live", id, "aria-live": "polite" });
   return {
     element,
     say(text) {
-      if (element.textContent !== text) element.textContent = text;
+      write(element, text);
     },
   };
 }

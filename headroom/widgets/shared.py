@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import traitlets as t
 
 HERE = Path(__file__).parent
 U16_MAX = 2**16 - 1
@@ -97,6 +98,24 @@ def as_index(name: str, value: int, size: int) -> int:
     if not -size <= index < size:
         raise ValueError(f"{name}={index} does not exist; there are {size}: 0 to {size - 1}")
     return index % size
+
+
+def check_unit(name: str, array: np.ndarray) -> None:
+    """Raise a ValueError unless every value lies in [0, 1], as pixels do here; it guesses what was forgotten."""
+    check_finite(name, array)
+    low, high = float(array.min()), float(array.max())
+    if low < 0 or high > 1:
+        hint = "; divide bytes by 255" if low >= 0 and high > 2 else "; undo the normalisation first"
+        raise ValueError(f"{name} has values from {low:g} to {high:g}; they must lie in [0, 1]{hint}")
+
+
+@contextmanager
+def trait_errors() -> Iterator[None]:
+    """Within the block a ValueError becomes a TraitError: the only kind on which traitlets takes a change back."""
+    try:
+        yield
+    except ValueError as error:
+        raise t.TraitError(str(error)) from None
 
 
 @contextmanager
