@@ -11,6 +11,8 @@ import numpy as np
 from torch import Tensor
 
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
+Answer = Tensor | tuple[Tensor, ...]  # of a target that returns one tensor, or several
+Shape = tuple[int, ...] | tuple[tuple[int, ...], ...]  # of one tensor, or of each of several
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,18 @@ class Case:
     Attributes:
         tag: the criterion it counts for.
         label: the case in words, for the student; only visible cases are ever shown.
-        inputs: positional arguments of the call: arrays and plain numbers.
+        inputs: positional arguments of the call: arrays, plain numbers, None, and things that the probe makes of
+            plain data (`probe.MADE`): `{"$make": name, …arrays and numbers}`, such as a function to decode with.
         build: positional arguments of the constructor; None where the target is a function.
         visible: whether its numbers may be shown.
         differentiate: whether gradients are compared too.
         dtype: "float64" or "float32".
+        steps: the call is made in turns: the first input is cut along its tokens (axis 1) into pieces of these
+            sizes; each call gets its piece, the other inputs, and the state that the call before returned (None at
+            first), and returns (output, state). The outputs are put together again.
+        drift: between two turns, all weights are multiplied by it. What was computed in an earlier turn and kept
+            shows in the result; what is computed again does too.
+        answer: what the judge compares with where there is no reference, such as labels; never sent to the probe.
     """
 
     tag: str
@@ -44,6 +53,9 @@ class Case:
     visible: bool = False
     differentiate: bool = False
     dtype: str = "float64"
+    steps: tuple[int, ...] | None = None
+    drift: float = 1.0
+    answer: Any = None
 
 
 @dataclass(frozen=True)
@@ -52,11 +64,33 @@ class Criterion:
 
     Besides the tags of the cases, three keys have a fixed meaning: "gradients" (backward agrees wherever forward
     does), "manners" (input untouched, dtype kept, same answer twice, parameters registered), "shape" (of the result).
+
+    Attributes:
+        key: a tag of cases, or one of the three.
+        title: the property in words.
+        share: of the points.
+        measure: decides in place of the comparison with the reference, from all cases and the student's outputs (None
+            where there is none): whether it holds, and a sentence.
     """
 
     key: str
     title: str
     share: float
+    measure: Callable[[tuple[Case, ...], tuple[Any, ...]], tuple[bool, str]] | None = None
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that holds of every right answer, said beside the criteria and worth no points of its own.
+
+    Attributes:
+        title: the property in words, such as "each row of the weights sums to 1".
+        holds: of a case and the student's output (a tuple of arrays where several are returned): True, False, or
+            None where the case does not say.
+    """
+
+    title: str
+    holds: Callable[[Case, Any], bool | None]
 
 
 @dataclass(frozen=True)
@@ -94,6 +128,8 @@ class Mistake:
         sign: recognises it from evidence other than outputs, where outputs cannot tell.
         switchable: whether `variation` can compute what it does.
         also: further switches: the same mistake written in another way.
+        costs: the criteria that it breaks by itself. What the student's code does is then judged as if the mistake
+            were no mistake, and only these are lost. Empty: whatever disagrees is lost.
     """
 
     key: str
@@ -104,6 +140,7 @@ class Mistake:
     sign: Callable[[Evidence], bool] | None = None
     switchable: bool = True
     also: tuple[str, ...] = ()
+    costs: tuple[str, ...] = ()
 
 
 def no_mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple | None) -> Iterator[Weights]:
@@ -118,9 +155,11 @@ class Exercise:
     Attributes:
         name: of the function or class that the student writes.
         returns: the result in words, with its shape.
-        shape: of the right answer to a case.
+        shape: of the right answer to a case; where several tensors are returned, the shape of each.
+        parts: their names, where several tensors are returned.
         cases: makes the cases; the visible ones always the same, the hidden ones from the generator.
-        reference: the right answer: (build, inputs, weights by role) → output.
+        reference: the right answer: (build, inputs, weights by role) → output. None where there is no single one,
+            and every criterion measures.
         variation: the same with mistakes switched on: (build, inputs, weights, keys) → output; a test holds
             `variation(…, frozenset())` equal to `reference`.
         mappings: ways to read the student's parameters as the task's roles, the likeliest first; each maps roles
@@ -128,22 +167,33 @@ class Exercise:
         needs: the roles without which there is no right answer.
         forbidden: torch functions that would do the exercise for the student.
         forbidden_reason: the sentence for that.
+        properties: what holds of every right answer, shown beside the criteria.
+        stages: the values on the way to the answer of a case, by name, in order: (build, inputs, weights) → stages.
+            On a miss the judge looks for them among all that the student's code computes, in whatever layout, and
+            says how far it comes.
+        library: what the student writes in: "torch", or "numpy" (arrays in, arrays out, no gradients).
+        seconds: that all cases together may take.
         tolerance: largest error that is still right, as a multiple of the largest expected value. Wide enough for
             code that computes in float32 inside; the cases are chosen so that mistakes differ by far more.
     """
 
     name: str
     returns: str
-    shape: Callable[[Case], tuple[int, ...]]
+    shape: Callable[[Case], Shape]
     criteria: tuple[Criterion, ...]
     mistakes: tuple[Mistake, ...]
     cases: Callable[[np.random.Generator], list[Case]]
-    reference: Callable[[tuple | None, tuple, Weights], Tensor]
-    variation: Callable[[tuple | None, tuple, Weights, frozenset[str]], Tensor]
+    reference: Callable[[tuple | None, tuple, Weights], Answer] | None
+    variation: Callable[[tuple | None, tuple, Weights, frozenset[str]], Answer] | None
     mappings: Callable[[dict[str, tuple[Parameter, Tensor]], tuple | None], Iterator[Weights]] = no_mapping
     needs: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
     forbidden_reason: str = ""
+    parts: tuple[str, ...] = ()
+    properties: tuple[Property, ...] = ()
+    stages: Callable[[tuple | None, tuple, Weights], dict[str, Tensor]] | None = None
+    library: str = "torch"
+    seconds: float = 20.0
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
 
     def mistake(self, key: str) -> Mistake:

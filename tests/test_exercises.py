@@ -19,47 +19,20 @@ from autograder.exercises import EXERCISES, find
 from autograder.judge import judge
 from autograder.verdict import Verdict
 from headroom import reference
-from tests.answers import (
-    right_layer_norm,
-    right_multi_head,
-    right_sinusoidal,
-    wrong_layer_norm,
-    wrong_multi_head,
-    wrong_sinusoidal,
-)
+from tests.answers import found, wrong_layer_norm, wrong_multi_head, wrong_sinusoidal
 
 
-def answers(module) -> list:
-    """The answers that a module of `tests/answers` defines itself: modules that can be called, and marked functions."""
-    own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
-    classes = [value for value in own if inspect.isclass(value) and value.forward is not nn.Module.forward]
-    return classes + [v for v in own if inspect.isfunction(v) and list(inspect.signature(v).parameters)[:2] == TABLE]
-
-
-TABLE = ["n_tokens", "d_model"]
-
-
-def tasks(*modules) -> list:
-    """(exercise, answer) pairs: the exercise is told by the file, in lab 3 by whether it is a function or a class."""
-    names = {"multi_head": "MultiHeadSelfAttention", "layer_norm": "LayerNorm"}
-    found = []
-    for module in modules:
-        kind = module.__name__.split(".")[-1].split("_", 1)[1]
-        for answer in answers(module):
-            lab3 = "PositionalEncoding" if inspect.isclass(answer) else "sinusoidal_encoding"
-            exercise = find(names.get(kind, lab3))
-            found.append(pytest.param(exercise, answer, id=f"{exercise.name}-{answer.__name__}"))
-    return found
+def tasks(kind: str) -> list:
+    """(exercise, answer) for every answer of that kind, "right" or "wrong"."""
+    return [pytest.param(find(name), answer, id=f"{name}-{answer.__name__}") for name, answer in found(kind)]
 
 
 def judged(exercise: Exercise, answer, seed: int | None = None) -> Verdict:
-    return judge(exercise, lambda request: probe.answer(request, answer), seed)
+    return judge(exercise, lambda request: probe.answer(request, answer, exercise.seconds), seed)
 
 
-# `Base` and `Scaled` are right: what the wrong classes around them change one step of.
-RIGHT = tasks(right_multi_head, right_layer_norm, right_sinusoidal)
-SCAFFOLDS = {wrong_multi_head.Base, wrong_multi_head.Scaled}
-WRONG = [t for t in tasks(wrong_multi_head, wrong_layer_norm, wrong_sinusoidal) if t.values[1] not in SCAFFOLDS]
+RIGHT = tasks("right")
+WRONG = tasks("wrong")
 NAMED = [task for task in WRONG if task.values[1].mistakes]
 
 
@@ -70,16 +43,9 @@ def test_right_answers_in_any_style_earn_full_marks(exercise, answer):
         assert verdict.passed and verdict.score == 1.0, verdict.text()
 
 
-def test_there_are_at_least_five_styles_of_each():
+def test_there_are_at_least_eight_styles_of_each():
     for exercise in EXERCISES.values():
-        assert sum(task.values[0] is exercise for task in RIGHT) >= 5, exercise.name
-
-
-@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
-def test_the_reference_earns_full_marks(exercise):
-    for seed in range(10):
-        verdict = judged(exercise, getattr(reference, exercise.name), seed)
-        assert verdict.passed, verdict.text()
+        assert sum(task.values[0] is exercise for task in RIGHT) >= 8, exercise.name
 
 
 @pytest.mark.parametrize(("exercise", "answer"), WRONG)
@@ -114,27 +80,56 @@ def test_mistakes_on_no_list_are_not_given_a_wrong_name(answer):
 # --- The exercise files ------------------------------------------------------------------------------------------
 
 
-def answer_of(exercise: Exercise, case, slips: frozenset[str] | None):
-    """The reference's (slips None) or a variation's output for a case, with fixed weights by role."""
-    rng = np.random.default_rng(0)
-    d_model = case.build[0] if case.build else 0
-    weights = {}
-    for role in sorted(exercise.needs):
-        shape = (d_model, d_model) if role.endswith("weight") else (d_model,)
-        weights[role] = torch.from_numpy(rng.normal(size=shape)).to(getattr(torch, case.dtype))
-    inputs = tuple(torch.from_numpy(np.asarray(v)) if isinstance(v, np.ndarray) else v for v in case.inputs)
-    inputs = tuple(
-        v.to(getattr(torch, case.dtype)) if torch.is_tensor(v) and v.is_floating_point() else v for v in inputs
-    )
-    if slips is None:
-        return exercise.reference(case.build, inputs, weights)
-    return exercise.variation(case.build, inputs, weights, slips)
+def switched(exercise: Exercise, slips: frozenset[str]):
+    """The first right answer to an exercise with mistakes switched on: what a student with these would hand in."""
+    base = next(task.values[1] for task in RIGHT if task.values[0] is exercise)
+    if not inspect.isclass(base):
+
+        def written(*inputs):
+            inputs = tuple(torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in inputs)
+            answer = exercise.variation(None, inputs, {}, slips)
+            if exercise.library == "torch":
+                return answer
+            return tuple(part.numpy() for part in answer) if isinstance(answer, tuple) else answer.numpy()
+
+        return written
+
+    class Written(base):
+        def __init__(self, *build):
+            super().__init__(*build)
+            self.build = build
+
+        def forward(self, *inputs):
+            own = {n: (Parameter(n, tuple(p.shape), p.requires_grad), p) for n, p in self.named_parameters()}
+            weights = next(exercise.mappings(own, self.build))
+            return exercise.variation(self.build, inputs, weights, slips)
+
+    return Written
 
 
-@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+COMPARED = {name: exercise for name, exercise in EXERCISES.items() if exercise.reference}
+
+
+@pytest.mark.parametrize("exercise", COMPARED.values(), ids=COMPARED)
 def test_the_variation_without_mistakes_is_the_reference(exercise):
-    for case in exercise.cases(np.random.default_rng(0)):
-        torch.testing.assert_close(answer_of(exercise, case, frozenset()), answer_of(exercise, case, None))
+    for seed in range(3):
+        verdict = judged(exercise, switched(exercise, frozenset()), seed)
+        assert verdict.passed, verdict.text()
+
+
+@pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [
+        pytest.param(exercise, mistake, id=f"{name}-{mistake.key}")
+        for name, exercise in COMPARED.items()
+        for mistake in exercise.mistakes
+        if mistake.switchable
+    ],
+)
+def test_every_mistake_switched_on_alone_fails_and_is_named_first(exercise, mistake):
+    for keys in (mistake.key, *mistake.also):
+        verdict = judged(exercise, switched(exercise, frozenset({keys})), 0)
+        assert not verdict.passed and verdict.mistakes[:1] == (mistake,), verdict.text()
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)

@@ -1,13 +1,14 @@
-"""The exercises, by the name of what the student writes."""
+"""The exercises, by the name of what the student writes: each file of this folder defines one or more."""
+
+import importlib
+import pkgutil
 
 from autograder.exercise import Exercise
-from autograder.exercises.layer_norm import LAYER_NORM
-from autograder.exercises.multi_head import MULTI_HEAD_SELF_ATTENTION
-from autograder.exercises.sinusoidal import POSITIONAL_ENCODING, SINUSOIDAL_ENCODING
+
+_FILES = [importlib.import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
 
 EXERCISES: dict[str, Exercise] = {
-    exercise.name: exercise
-    for exercise in (MULTI_HEAD_SELF_ATTENTION, SINUSOIDAL_ENCODING, POSITIONAL_ENCODING, LAYER_NORM)
+    value.name: value for file in _FILES for value in vars(file).values() if isinstance(value, Exercise)
 }
 
 

@@ -3,7 +3,10 @@
 import torch
 from torch import nn
 
+from tests.answers import answers
 
+
+@answers("LayerNorm")
 class TwoPass(nn.Module):
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -17,6 +20,7 @@ class TwoPass(nn.Module):
         return self.gamma * (x - mu) / (var + self.eps) ** 0.5 + self.beta
 
 
+@answers("LayerNorm")
 class VarUnbiasedFalse(nn.Module):
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -30,12 +34,14 @@ class VarUnbiasedFalse(nn.Module):
         ) * self.weight + (self.bias)
 
 
+@answers("LayerNorm")
 class VarMean(TwoPass):
     def forward(self, x):
         var, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
         return torch.addcmul(self.beta, (x - mean) / torch.sqrt(var + self.eps), self.gamma)
 
 
+@answers("LayerNorm")
 class MeanOfSquares(TwoPass):
     def forward(self, x):
         mean = x.mean(dim=-1, keepdim=True)
@@ -43,6 +49,7 @@ class MeanOfSquares(TwoPass):
         return self.gamma * ((x - mean) / torch.sqrt(var.clamp(min=0) + self.eps)) + self.beta
 
 
+@answers("LayerNorm")
 class StdCorrected(TwoPass):
     """The unbiased standard deviation, put right by hand."""
 
@@ -52,6 +59,7 @@ class StdCorrected(TwoPass):
         return (x - x.mean(-1, keepdim=True)) / (var + self.eps).sqrt() * self.gamma + self.beta
 
 
+@answers("LayerNorm")
 class Sums(TwoPass):
     def forward(self, x):
         d = x.shape[-1]
@@ -60,6 +68,7 @@ class Sums(TwoPass):
         return centred / torch.sqrt(variance + self.eps) * self.gamma + self.beta
 
 
+@answers("LayerNorm")
 class Welford(TwoPass):
     """One feature at a time, mean and sum of squares updated as they come."""
 
@@ -73,6 +82,7 @@ class Welford(TwoPass):
         return self.gamma * (x - mean.unsqueeze(-1)) / (variance.unsqueeze(-1) + self.eps).sqrt() + self.beta
 
 
+@answers("LayerNorm")
 class NamesOfItsOwn(nn.Module):
     """Parameters named otherwise and with axes of length 1 in front; prints on the way."""
 
@@ -90,6 +100,7 @@ class NamesOfItsOwn(nn.Module):
         return (out * self.a_2.flatten() + self.b_2.flatten()).view_as(inputs)
 
 
+@answers("LayerNorm")
 class ParametersWithoutNames(nn.Module):
     """Told apart only by the values that they start from."""
 
@@ -103,6 +114,7 @@ class ParametersWithoutNames(nn.Module):
         return self.p[0] + self.p[1] * (x - mean) / torch.sqrt(var + self.eps)
 
 
+@answers("LayerNorm")
 class InFloat32Inside(TwoPass):
     """Computes in at least float32 and returns the dtype that came in."""
 

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import nn
 
+from tests.answers import answers
+
 
 def attention(q, k, v, mask=None):
     """The single-head attention that the lab gives."""
@@ -17,6 +19,7 @@ def attention(q, k, v, mask=None):
     return weights @ v, weights
 
 
+@answers("MultiHeadSelfAttention")
 class ViewTranspose(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -33,6 +36,7 @@ class ViewTranspose(nn.Module):
         return self.w_o(out.transpose(1, 2).contiguous().view(b, s, d))
 
 
+@answers("MultiHeadSelfAttention")
 class LoopOverHeads(nn.Module):
     """Slices of the full projection, one head at a time, results collected in a list."""
 
@@ -52,6 +56,7 @@ class LoopOverHeads(nn.Module):
         return self.output(torch.cat(outs, dim=-1))
 
 
+@answers("MultiHeadSelfAttention")
 class ModulePerHead(nn.Module):
     """Each head is a module of its own, in a ModuleList."""
 
@@ -75,6 +80,7 @@ class ModulePerHead(nn.Module):
         return self.out_proj(torch.cat([head(x, mask) for head in self.heads], dim=-1))
 
 
+@answers("MultiHeadSelfAttention")
 class ListsOfMaps(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -92,6 +98,7 @@ class ListsOfMaps(nn.Module):
         return self.mix(torch.cat(heads.unbind(1), -1))
 
 
+@answers("MultiHeadSelfAttention")
 class FusedChunk(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -104,6 +111,7 @@ class FusedChunk(nn.Module):
         return self.to_out(rearrange(attention(q, k, v, mask)[0], "b h n d -> b n (h d)"))
 
 
+@answers("MultiHeadSelfAttention")
 class FusedHeadsFirst(nn.Module):
     """One map whose rows are ordered head by head: q, k, v of head 0, then of head 1."""
 
@@ -119,6 +127,7 @@ class FusedHeadsFirst(nn.Module):
         return self.proj(attention(q, k, v, mask)[0].transpose(1, 2).reshape(b, s, d))
 
 
+@answers("MultiHeadSelfAttention")
 class FusedKeysAndValues(nn.Module):
     """One map for keys and values, the scale kept as a frozen parameter."""
 
@@ -140,6 +149,7 @@ class FusedKeysAndValues(nn.Module):
         return self.to_out(rearrange(scores.softmax(-1) @ v, "b h n d -> b n (h d)"))
 
 
+@answers("MultiHeadSelfAttention")
 class EinsumParameters(nn.Module):
     """Raw parameters, one matrix per head, einsum all the way, softmax by hand, finfo.min as the fill."""
 
@@ -164,6 +174,7 @@ class EinsumParameters(nn.Module):
         return torch.einsum("bhqk,bhke,hed->bqd", weights, v, self.W_O)
 
 
+@answers("MultiHeadSelfAttention")
 class RawMatrices(nn.Module):
     """x @ W with square raw matrices: the other orientation than nn.Linear's."""
 
@@ -178,6 +189,7 @@ class RawMatrices(nn.Module):
         return attention(q, k, v, mask)[0].transpose(1, 2).flatten(2) @ self.Wo
 
 
+@answers("MultiHeadSelfAttention")
 class NamelessLayers(nn.Module):
     """Names that say nothing, declared in an order of their own; −1e9 as the fill; loops over samples."""
 
@@ -201,6 +213,7 @@ class NamelessLayers(nn.Module):
         return self.linear4(torch.stack(results))
 
 
+@answers("MultiHeadSelfAttention")
 class Talkative(ViewTranspose):
     """Prints, warns and keeps its weights for later: none of the grader's business."""
 
@@ -215,6 +228,7 @@ class Talkative(ViewTranspose):
         return super().forward(x, mask)
 
 
+@answers("MultiHeadSelfAttention")
 class LoopOverPositions(ViewTranspose):
     """One query at a time."""
 
@@ -230,6 +244,7 @@ class LoopOverPositions(ViewTranspose):
         return self.w_o(torch.cat(rows, 2).permute(0, 2, 1, 3).reshape(b, s, d))
 
 
+@answers("MultiHeadSelfAttention")
 class InPlaceOnItsOwn(ViewTranspose):
     """Works in place, but only on tensors that it made itself."""
 

@@ -6,7 +6,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from tests.answers import answers
 
+
+@answers("sinusoidal_encoding")
 def slices(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     pos = torch.arange(n_tokens).unsqueeze(1)
@@ -16,6 +19,7 @@ def slices(n_tokens, d_model):
     return pe
 
 
+@answers("sinusoidal_encoding")
 def exp_of_log(n_tokens, d_model):
     position = torch.arange(n_tokens, dtype=torch.float).unsqueeze(1)
     div_term = torch.exp(torch.arange(0, d_model, 2).float() * -(math.log(10000.0) / d_model))
@@ -25,6 +29,7 @@ def exp_of_log(n_tokens, d_model):
     return pe
 
 
+@answers("sinusoidal_encoding")
 def stack_and_flatten(n_tokens, d_model):
     pairs = (d_model + 1) // 2
     omega = torch.pow(10000.0, -2 * torch.arange(pairs) / d_model)
@@ -32,6 +37,7 @@ def stack_and_flatten(n_tokens, d_model):
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
+@answers("sinusoidal_encoding")
 def double_loop(n_tokens, d_model):
     table = torch.empty(n_tokens, d_model)
     for p in range(n_tokens):
@@ -41,12 +47,14 @@ def double_loop(n_tokens, d_model):
     return table
 
 
+@answers("sinusoidal_encoding")
 def cosine_as_shifted_sine(n_tokens, d_model):
     column = torch.arange(d_model)
     rate = 10000.0 ** (-(column - column % 2) / d_model)
     return torch.sin(torch.arange(n_tokens)[:, None] * rate + (column % 2) * (math.pi / 2))
 
 
+@answers("sinusoidal_encoding")
 def through_numpy(n_tokens, d_model):
     i = np.arange(d_model)[None, :]
     angle = np.arange(n_tokens)[:, None] / np.power(10000, (2 * (i // 2)) / np.float64(d_model))
@@ -55,6 +63,7 @@ def through_numpy(n_tokens, d_model):
     return torch.tensor(angle, dtype=torch.float32)
 
 
+@answers("sinusoidal_encoding")
 def complex_numbers(n_tokens, d_model):
     omega = torch.logspace(0, -4 * (2 * ((d_model + 1) // 2) - 2) / d_model, (d_model + 1) // 2)
     turning = torch.polar(torch.ones(n_tokens, len(omega)), torch.arange(n_tokens)[:, None] * omega)
@@ -62,11 +71,13 @@ def complex_numbers(n_tokens, d_model):
     return torch.view_as_real(turning).flip(-1).reshape(n_tokens, -1)[:, :d_model]
 
 
+@answers("sinusoidal_encoding")
 def where_even(n_tokens, d_model):
     angle = torch.arange(n_tokens)[:, None] * 10000.0 ** (-(torch.arange(d_model) // 2 * 2) / d_model)
     return torch.where(torch.arange(d_model) % 2 == 0, angle.sin(), angle.cos())
 
 
+@answers("PositionalEncoding")
 class Buffer(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
@@ -76,6 +87,7 @@ class Buffer(nn.Module):
         return x + self.pe[:, : x.size(1)]
 
 
+@answers("PositionalEncoding")
 class PlainAttribute(nn.Module):
     def __init__(self, d_model, max_len=5000):
         super().__init__()
@@ -85,6 +97,7 @@ class PlainAttribute(nn.Module):
         return x + self.table[: x.shape[1]].to(x)
 
 
+@answers("PositionalEncoding")
 class FrozenParameter(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
@@ -94,6 +107,7 @@ class FrozenParameter(nn.Module):
         return x + self.pe[: x.size(1)].type_as(x)
 
 
+@answers("PositionalEncoding")
 class Embedding(nn.Module):
     """A frozen embedding layer, asked for the positions 0, 1, 2, …"""
 
@@ -105,6 +119,7 @@ class Embedding(nn.Module):
         return x + self.rows(torch.arange(x.size(1), device=x.device))
 
 
+@answers("PositionalEncoding")
 class OnTheFly(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
@@ -114,6 +129,7 @@ class OnTheFly(nn.Module):
         return x.add(where_even(x.size(1), self.d_model).to(dtype=x.dtype, device=x.device))
 
 
+@answers("PositionalEncoding")
 class Loop(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()

@@ -1,17 +1,14 @@
-"""Wrong answers to lab 4, written as students write them. `mistakes` holds the keys that the judge must name.
-
-Empty: not on any list; it must still fail.
-"""
+"""Wrong answers to lab 4, written as students write them; `answers` names their mistakes, or none that is on a list."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.answers import answers
+
 
 class Base(nn.Module):
     """The frame: parameters as the task has them, `forward` wrong in each class."""
-
-    mistakes: tuple[str, ...] = ()
 
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -24,149 +21,130 @@ def moments(x, dim):
     return x.mean(dim, keepdim=True), x.var(dim, keepdim=True, unbiased=False)
 
 
+@answers("LayerNorm", "unbiased")
 class TorchVarAsItComes(Base):
-    mistakes = ("unbiased",)
-
     def forward(self, x):
         return self.gamma * (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True) + self.eps) + self.beta
 
 
+@answers("LayerNorm", "eps_outside")
 class StdPlusEps(Base):
-    mistakes = ("eps_outside",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * (x - mean) / (var.sqrt() + self.eps) + self.beta
 
 
+@answers("LayerNorm", "unbiased", "eps_outside")
 class Annotated(Base):
     """The unbiased standard deviation plus ε."""
-
-    mistakes = ("unbiased", "eps_outside")
 
     def forward(self, x):
         return self.gamma * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.beta
 
 
+@answers("LayerNorm", "no_eps")
 class NoEps(Base):
-    mistakes = ("no_eps",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * (x - mean) / var.sqrt() + self.beta
 
 
+@answers("LayerNorm", "no_root")
 class DividedByVariance(Base):
-    mistakes = ("no_root",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * (x - mean) / (var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "not_divided")
 class OnlyCentred(Base):
-    mistakes = ("not_divided",)
-
     def forward(self, x):
         return self.gamma * (x - x.mean(-1, keepdim=True)) + self.beta
 
 
+@answers("LayerNorm", "fixed_eps")
 class EpsHardCoded(Base):
-    mistakes = ("fixed_eps",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * (x - mean) / torch.sqrt(var + 1e-5) + self.beta
 
 
+@answers("LayerNorm", "over_batch")
 class OverBatch(Base):
-    mistakes = ("over_batch",)
-
     def forward(self, x):
         mean, var = moments(x, 0)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "over_tokens")
 class OverTokens(Base):
-    mistakes = ("over_tokens",)
-
     def forward(self, x):
         mean, var = moments(x, -2)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "over_tokens_and_features")
 class OverTokensAndFeatures(Base):
-    mistakes = ("over_tokens_and_features",)
-
     def forward(self, x):
         mean, var = moments(x, tuple(range(1, x.dim())))
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "over_everything")
 class OverEverything(Base):
-    mistakes = ("over_everything",)
-
     def forward(self, x):
         return self.gamma * (x - x.mean()) / torch.sqrt(x.var(correction=0) + self.eps) + self.beta
 
 
+@answers("LayerNorm", "not_centred")
 class NotCentred(Base):
-    mistakes = ("not_centred",)
-
     def forward(self, x):
         return self.gamma * x / torch.sqrt(moments(x, -1)[1] + self.eps) + self.beta
 
 
+@answers("LayerNorm", "root_mean_square")
 class RootMeanSquare(Base):
-    mistakes = ("root_mean_square",)
-
     def forward(self, x):
         return self.gamma * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) + self.beta
 
 
+@answers("LayerNorm", "beta_scaled")
 class BetaInside(Base):
-    mistakes = ("beta_scaled",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * ((x - mean) / torch.sqrt(var + self.eps) + self.beta)
 
 
+@answers("LayerNorm", "no_affine")
 class NoAffine(Base):
-    mistakes = ("no_affine",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return (x - mean) / torch.sqrt(var + self.eps)
 
 
+@answers("LayerNorm", "no_gamma")
 class NoGamma(Base):
-    mistakes = ("no_gamma",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "no_beta")
 class NoBeta(Base):
-    mistakes = ("no_beta",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps)
 
 
+@answers("LayerNorm", "detached")
 class Detached(Base):
-    mistakes = ("detached",)
-
     def forward(self, x):
         mean, var = moments(x.detach(), -1)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "unregistered")
 class PlainTensors(nn.Module):
-    mistakes = ("unregistered",)
-
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
         self.gamma, self.beta, self.eps = torch.ones(d_model), torch.zeros(d_model), eps
@@ -176,9 +154,8 @@ class PlainTensors(nn.Module):
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "start")
 class StartsAtZero(Base):
-    mistakes = ("start",)
-
     def __init__(self, d_model, eps=1e-5):
         super().__init__(d_model, eps)
         self.gamma = nn.Parameter(torch.zeros(d_model))
@@ -188,9 +165,8 @@ class StartsAtZero(Base):
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "overwritten")
 class SubtractsInPlace(Base):
-    mistakes = ("overwritten",)
-
     def forward(self, x):
         var = x.var(-1, correction=0, keepdim=True)
         x -= x.mean(-1, keepdim=True)
@@ -198,24 +174,21 @@ class SubtractsInPlace(Base):
         return self.gamma * x + self.beta
 
 
+@answers("LayerNorm", "no_keepdim")
 class AxisGone(Base):
-    mistakes = ("no_keepdim",)
-
     def forward(self, x):
         return self.gamma * (x - x.mean(-1)) / torch.sqrt(x.var(-1, correction=0) + self.eps) + self.beta
 
 
+@answers("LayerNorm", "exchanged")
 class Exchanged(Base):
-    mistakes = ("exchanged",)
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.beta * (x - mean) / torch.sqrt(var + self.eps) + self.gamma
 
 
+@answers("LayerNorm", "other_default")
 class AnotherDefault(Base):
-    mistakes = ("other_default",)
-
     def __init__(self, d_model, eps=1e-6):
         super().__init__(d_model, eps)
 
@@ -224,17 +197,15 @@ class AnotherDefault(Base):
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "over_tokens")
 class AxisOne(Base):
-    mistakes = ("over_tokens",)
-
     def forward(self, x):
         mean, var = moments(x, 1)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm", "over_tokens_and_features")
 class LastTwoAxes(Base):
-    mistakes = ("over_tokens_and_features",)
-
     def forward(self, x):
         mean, var = moments(x, (-2, -1))
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
@@ -243,32 +214,28 @@ class LastTwoAxes(Base):
 # --- two at once ---
 
 
+@answers("LayerNorm", "unbiased", "over_everything")
 class UnbiasedOverEverything(Base):
-    mistakes = ("unbiased", "over_everything")
-
     def forward(self, x):
         return self.gamma * (x - x.mean()) / torch.sqrt(x.var() + self.eps) + self.beta
 
 
+@answers("LayerNorm", "unbiased", "beta_scaled")
 class UnbiasedBetaInside(Base):
-    mistakes = ("unbiased", "beta_scaled")
-
     def forward(self, x):
         return self.gamma * ((x - x.mean(-1, True)) / torch.sqrt(x.var(-1, keepdim=True) + self.eps) + self.beta)
 
 
+@answers("LayerNorm", "no_root", "no_affine")
 class NoRootNoAffine(Base):
-    mistakes = ("no_root", "no_affine")
-
     def forward(self, x):
         mean, var = moments(x, -1)
         return (x - mean) / (var + self.eps)
 
 
+@answers("LayerNorm", "root_mean_square", "no_beta")
 class RmsNorm(Base):
     """RMSNorm as language models have it: no centring, no shift."""
-
-    mistakes = ("root_mean_square", "no_beta")
 
     def forward(self, x):
         return self.gamma * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
@@ -277,11 +244,13 @@ class RmsNorm(Base):
 # --- on no list ---
 
 
+@answers("LayerNorm")
 class Identity(Base):
     def forward(self, x):
         return x
 
 
+@answers("LayerNorm")
 class Real(Base):
     """Somebody else's answer."""
 
@@ -289,35 +258,41 @@ class Real(Base):
         return F.layer_norm(x, x.shape[-1:], self.gamma, self.beta, self.eps)
 
 
+@answers("LayerNorm")
 class MedianCentred(Base):
     def forward(self, x):
         return self.gamma * (x - x.median(-1, True).values) / torch.sqrt(moments(x, -1)[1] + self.eps) + self.beta
 
 
+@answers("LayerNorm")
 class MeanDeviation(Base):
     def forward(self, x):
         c = x - x.mean(-1, keepdim=True)
         return self.gamma * c / (c.abs().mean(-1, keepdim=True) + self.eps) + self.beta
 
 
+@answers("LayerNorm")
 class EpsInsideSquared(Base):
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps**2) + self.beta
 
 
+@answers("LayerNorm")
 class MinMax(Base):
     def forward(self, x):
         low, high = x.amin(-1, True), x.amax(-1, True)
         return self.gamma * (x - low) / (high - low + self.eps) + self.beta
 
 
+@answers("LayerNorm")
 class Clipped(Base):
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma * ((x - mean) / torch.sqrt(var + self.eps)).clamp(-1.5, 1.5) + self.beta
 
 
+@answers("LayerNorm")
 class ThreeAxesOnly(Base):
     def forward(self, x):
         _batch, _tokens, _d_model = x.shape
@@ -325,6 +300,7 @@ class ThreeAxesOnly(Base):
         return self.gamma * (x - mean) / torch.sqrt(var + self.eps) + self.beta
 
 
+@answers("LayerNorm")
 class DividedByOneMore(Base):
     def forward(self, x):
         c = x - x.mean(-1, True)
@@ -332,6 +308,7 @@ class DividedByOneMore(Base):
         return self.gamma * c / torch.sqrt(variance + self.eps) + self.beta
 
 
+@answers("LayerNorm")
 class GammaTwice(Base):
     def forward(self, x):
         mean, var = moments(x, -1)

@@ -1,6 +1,6 @@
-"""Wrong answers to lab 2, written as students write them. `mistakes` holds the keys that the judge must name.
+"""Wrong answers to lab 2, written as students write them; `answers` names their mistakes, or none that is on a list.
 
-Empty: not on any list; it must still fail. None of this is made from the exercise's own `variation`.
+None of this is made from the exercise's own `variation`.
 """
 
 import math
@@ -9,13 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.answers import answers
 from tests.answers.right_multi_head import ViewTranspose, attention
 
 
 class Base(ViewTranspose):
     """A right answer in steps, so that each class below changes one of them."""
-
-    mistakes: tuple[str, ...] = ()
 
     def split(self, t):
         return t.view(t.size(0), t.size(1), self.n_heads, self.d_head).transpose(1, 2)
@@ -34,45 +33,39 @@ class Base(ViewTranspose):
 # --- one known mistake each ---
 
 
+@answers("MultiHeadSelfAttention", "view_split")
 class ViewStraightToHeads(Base):
-    mistakes = ("view_split",)
-
     def split(self, t):
         return t.view(t.size(0), self.n_heads, t.size(1), self.d_head)
 
 
+@answers("MultiHeadSelfAttention", "view_merge")
 class MergeWithoutTranspose(Base):
-    mistakes = ("view_merge",)
-
     def merge(self, heads):
         return heads.reshape(heads.size(0), heads.size(2), -1)
 
 
+@answers("MultiHeadSelfAttention", "interleaved")
 class HeadsLast(Base):
-    mistakes = ("interleaved",)
-
     def split(self, t):
         return t.view(*t.shape[:2], self.d_head, self.n_heads).permute(0, 3, 1, 2)
 
 
+@answers("MultiHeadSelfAttention", "interleaved_merge")
 class MergeInterleaved(Base):
-    mistakes = ("interleaved_merge",)
-
     def merge(self, heads):
         return torch.stack(heads.unbind(1), dim=-1).flatten(2)
 
 
+@answers("MultiHeadSelfAttention", "no_output")
 class ForgotOutput(Base):
-    mistakes = ("no_output",)
-
     def forward(self, x, mask=None):
         q, k, v = self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x))
         return self.merge(self.attend(q, k, v, mask))
 
 
+@answers("MultiHeadSelfAttention", "no_output")
 class NoOutputLayer(nn.Module):
-    mistakes = ("no_output",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
@@ -83,9 +76,8 @@ class NoOutputLayer(nn.Module):
         return attention(q, k, v, mask)[0].transpose(1, 2).flatten(2)
 
 
+@answers("MultiHeadSelfAttention", "averaged")
 class MeanOfHeads(nn.Module):
-    mistakes = ("averaged",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
@@ -100,16 +92,14 @@ class MeanOfHeads(nn.Module):
         return self.w_o(self.reduce(attention(q, k, v, mask)[0]))
 
 
+@answers("MultiHeadSelfAttention", "summed")
 class SumOfHeads(MeanOfHeads):
-    mistakes = ("summed",)
-
     def reduce(self, heads):
         return sum(heads.unbind(1))
 
 
+@answers("MultiHeadSelfAttention", "sliced")
 class SlicedInput(nn.Module):
-    mistakes = ("sliced",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.size = d_model // n_heads
@@ -126,9 +116,8 @@ class SlicedInput(nn.Module):
         return self.out(heads.transpose(1, 2).flatten(2))
 
 
+@answers("MultiHeadSelfAttention", "unregistered")
 class HeadsInAList(nn.Module):
-    mistakes = ("unregistered",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.q = [nn.Linear(d_model, d_model // n_heads) for _ in range(n_heads)]
@@ -142,9 +131,8 @@ class HeadsInAList(nn.Module):
         return self.out(torch.cat([attention(q(x), k(x), v(x), mask)[0] for q, k, v in parts], -1))
 
 
+@answers("MultiHeadSelfAttention", "unregistered")
 class HeadsInADict(nn.Module):
-    mistakes = ("unregistered",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
@@ -156,9 +144,8 @@ class HeadsInADict(nn.Module):
         return self.w_o(attention(q, k, v, mask)[0].transpose(1, 2).flatten(2))
 
 
+@answers("MultiHeadSelfAttention", "shared_qkv")
 class OneMapForAll(nn.Module):
-    mistakes = ("shared_qkv",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.n_heads = n_heads
@@ -170,45 +157,39 @@ class OneMapForAll(nn.Module):
         return self.proj_out(attention(t, t, t, mask)[0].transpose(1, 2).flatten(2))
 
 
+@answers("MultiHeadSelfAttention", "shared_qk")
 class QueryMapForKeys(Base):
-    mistakes = ("shared_qk",)
-
     def forward(self, x, mask=None):
         q, k, v = self.split(self.w_q(x)), self.split(self.w_q(x)), self.split(self.w_v(x))
         return self.w_o(self.merge(self.attend(q, k, v, mask)))
 
 
+@answers("MultiHeadSelfAttention", "k_for_v")
 class KeysAsValues(Base):
-    mistakes = ("k_for_v",)
-
     def attend(self, q, k, v, mask):
         return attention(q, k, k, mask)[0]
 
 
+@answers("MultiHeadSelfAttention", "q_for_v")
 class QueriesAsValues(Base):
-    mistakes = ("q_for_v",)
-
     def attend(self, q, k, v, mask):
         return attention(q, k, q, mask)[0]
 
 
+@answers("MultiHeadSelfAttention", "weights_out")
 class WeightsAsOutput(Base):
-    mistakes = ("weights_out",)
-
     def attend(self, q, k, v, mask):
         return attention(q, k, v, mask)[1]
 
 
+@answers("MultiHeadSelfAttention", "across_batch")
 class BatchAsTokens(Base):
-    mistakes = ("across_batch",)
-
     def forward(self, x, mask=None):
         return super().forward(x.transpose(0, 1), mask).transpose(0, 1)
 
 
+@answers("MultiHeadSelfAttention", "unscaled")
 class NoScale(Base):
-    mistakes = ("unscaled",)
-
     def scores(self, q, k):
         return q @ k.mT
 
@@ -221,138 +202,118 @@ class NoScale(Base):
         return self.weigh(self.scores(q, k), mask) @ v
 
 
+@answers("MultiHeadSelfAttention", "by_d_head")
 class DividedByWidth(NoScale):
-    mistakes = ("by_d_head",)
-
     def scores(self, q, k):
         return q @ k.mT / q.size(-1)
 
 
+@answers("MultiHeadSelfAttention", "by_d_model")
 class RootOfModelWidth(NoScale):
-    mistakes = ("by_d_model",)
-
     def scores(self, q, k):
         return q @ k.mT / math.sqrt(self.w_q.in_features)
 
 
+@answers("MultiHeadSelfAttention", "by_n_heads")
 class RootOfHeads(NoScale):
-    mistakes = ("by_n_heads",)
-
     def scores(self, q, k):
         return q @ k.mT / self.n_heads**0.5
 
 
+@answers("MultiHeadSelfAttention", "multiplied")
 class Multiplied(NoScale):
-    mistakes = ("multiplied",)
-
     def scores(self, q, k):
         return q @ k.mT * math.sqrt(self.d_head)
 
 
+@answers("MultiHeadSelfAttention", "scaled_after")
 class ScaledTooLate(NoScale):
-    mistakes = ("scaled_after",)
-
     def weigh(self, scores, mask):
         return super().weigh(scores, mask) / math.sqrt(self.d_head)
 
 
 class Scaled(NoScale):
-    mistakes = ()
-
     def scores(self, q, k):
         return q @ k.mT / math.sqrt(self.d_head)
 
 
+@answers("MultiHeadSelfAttention", "columns")
 class SoftmaxOverQueries(Scaled):
-    mistakes = ("columns",)
-
     def weigh(self, scores, mask):
         return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), dim=-2)
 
 
+@answers("MultiHeadSelfAttention", "over_heads")
 class SoftmaxOverHeads(Scaled):
-    mistakes = ("over_heads",)
-
     def weigh(self, scores, mask):
         return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -math.inf), dim=1)
 
 
+@answers("MultiHeadSelfAttention", "no_softmax")
 class NoSoftmax(Scaled):
-    mistakes = ("no_softmax",)
-
     def weigh(self, scores, mask):
         return scores if mask is None else scores * mask
 
 
+@answers("MultiHeadSelfAttention", "transposed")
 class KeysTimesQueries(Scaled):
-    mistakes = ("transposed",)
-
     def scores(self, q, k):
         return k @ q.mT / math.sqrt(self.d_head)
 
 
+@answers("MultiHeadSelfAttention", "weights_transposed")
 class WeightsTransposed(Scaled):
-    mistakes = ("weights_transposed",)
-
     def attend(self, q, k, v, mask):
         return self.weigh(self.scores(q, k), mask).mT @ v
 
 
+@answers("MultiHeadSelfAttention", "mask_ignored")
 class MaskForgotten(Base):
-    mistakes = ("mask_ignored",)
-
     def attend(self, q, k, v, mask):
         return attention(q, k, v)[0]
 
 
+@answers("MultiHeadSelfAttention", "mask_ignored")
 class MaskedFillThrownAway(Scaled):
-    mistakes = ("mask_ignored",)
-
     def weigh(self, scores, mask):
         if mask is not None:
             scores.masked_fill(~mask, -math.inf)
         return scores.softmax(-1)
 
 
+@answers("MultiHeadSelfAttention", "mask_after")
 class MaskAfterSoftmax(Scaled):
-    mistakes = ("mask_after",)
-
     def weigh(self, scores, mask):
         weights = scores.softmax(-1)
         return weights if mask is None else weights * mask
 
 
+@answers("MultiHeadSelfAttention", "filled_with_0")
 class FilledWithZero(Scaled):
-    mistakes = ("filled_with_0",)
-
     def weigh(self, scores, mask):
         return (scores if mask is None else scores * mask).softmax(-1)
 
 
+@answers("MultiHeadSelfAttention", "mask_inverted")
 class MaskInverted(Scaled):
-    mistakes = ("mask_inverted",)
-
     def weigh(self, scores, mask):
         return (scores if mask is None else scores.masked_fill(mask, -math.inf)).softmax(-1)
 
 
+@answers("MultiHeadSelfAttention", "mask_on_queries")
 class MaskOnQueries(Base):
-    mistakes = ("mask_on_queries",)
-
     def attend(self, q, k, v, mask):
         return attention(q, k, v, None if mask is None else mask.transpose(-2, -1))[0]
 
 
+@answers("MultiHeadSelfAttention", "residual")
 class Residual(Base):
-    mistakes = ("residual",)
-
     def forward(self, x, mask=None):
         return x + super().forward(x, mask)
 
 
+@answers("MultiHeadSelfAttention", "no_transpose")
 class HeadsBehindTokens(Base):
-    mistakes = ("no_transpose",)
-
     def split(self, t):
         return t.view(*t.shape[:2], self.n_heads, self.d_head)
 
@@ -360,9 +321,8 @@ class HeadsBehindTokens(Base):
         return heads.reshape(*heads.shape[:2], -1)
 
 
+@answers("MultiHeadSelfAttention", "no_transpose")
 class FirstTransposeForgotten(Base):
-    mistakes = ("no_transpose",)
-
     def split(self, t):
         return t.view(*t.shape[:2], self.n_heads, self.d_head)
 
@@ -370,16 +330,14 @@ class FirstTransposeForgotten(Base):
         return heads.transpose(1, 2).contiguous().view(heads.size(0), heads.size(1), -1)
 
 
+@answers("MultiHeadSelfAttention", "view_transposed")
 class ViewAfterTranspose(Base):
-    mistakes = ("view_transposed",)
-
     def merge(self, heads):
         return heads.transpose(1, 2).view(heads.size(0), heads.size(2), -1)
 
 
+@answers("MultiHeadSelfAttention", "unregistered")
 class HeadsInNestedLists(nn.Module):
-    mistakes = ("unregistered",)
-
     def __init__(self, d_model, n_heads):
         super().__init__()
         self.heads = [[nn.Linear(d_model, d_model // n_heads) for _ in range(3)] for _ in range(n_heads)]
@@ -390,9 +348,8 @@ class HeadsInNestedLists(nn.Module):
         return self.w_o(torch.cat([attention(q(x), k(x), v(x), mask)[0] for q, k, v in self.heads], -1))
 
 
+@answers("MultiHeadSelfAttention", "overwritten")
 class WritesIntoInput(Base):
-    mistakes = ("overwritten",)
-
     def forward(self, x, mask=None):
         out = super().forward(x, mask)
         x += out
@@ -402,24 +359,21 @@ class WritesIntoInput(Base):
 # --- two at once ---
 
 
+@answers("MultiHeadSelfAttention", "view_split", "unscaled")
 class ScrambledAndUnscaled(NoScale):
-    mistakes = ("view_split", "unscaled")
-
     def split(self, t):
         return t.view(t.size(0), self.n_heads, t.size(1), self.d_head)
 
 
+@answers("MultiHeadSelfAttention", "no_output", "mask_ignored")
 class UnmaskedAndUnmixed(Scaled):
-    mistakes = ("no_output", "mask_ignored")
-
     def forward(self, x, mask=None):
         q, k, v = self.split(self.w_q(x)), self.split(self.w_k(x)), self.split(self.w_v(x))
         return self.merge(self.attend(q, k, v, None))
 
 
+@answers("MultiHeadSelfAttention", "view_split", "view_merge")
 class ScrambledBothWays(Base):
-    mistakes = ("view_split", "view_merge")
-
     def split(self, t):
         return t.reshape(t.size(0), self.n_heads, -1, self.d_head)
 
@@ -427,19 +381,17 @@ class ScrambledBothWays(Base):
         return heads.reshape(heads.size(0), heads.size(2), -1)
 
 
+@answers("MultiHeadSelfAttention", "no_output", "sliced")
 class LabSheetHeads(SlicedInput):
     """Slices of the input and no output projection."""
-
-    mistakes = ("no_output", "sliced")
 
     def forward(self, x, mask=None):
         heads = attention(self.project(self.q, x), self.project(self.k, x), self.project(self.v, x), mask)[0]
         return heads.transpose(1, 2).flatten(2)
 
 
+@answers("MultiHeadSelfAttention", "by_d_model", "mask_after")
 class RootOfModelWidthMaskAfter(Scaled):
-    mistakes = ("by_d_model", "mask_after")
-
     def scores(self, q, k):
         return q @ k.mT / math.sqrt(self.d_head * self.n_heads)
 
@@ -450,53 +402,63 @@ class RootOfModelWidthMaskAfter(Scaled):
 # --- on no list ---
 
 
+@answers("MultiHeadSelfAttention")
 class Identity(Base):
     def forward(self, x, mask=None):
         return x
 
 
+@answers("MultiHeadSelfAttention")
 class AverageOfValues(Base):
     def attend(self, q, k, v, mask):
         return v.mean(2, keepdim=True).expand_as(v)
 
 
+@answers("MultiHeadSelfAttention")
 class AlwaysCausal(Base):
     def attend(self, q, k, v, mask):
         keep = torch.ones(q.size(2), q.size(2), dtype=torch.bool).tril()
         return attention(q, k, v, keep if mask is None else keep & mask)[0]
 
 
+@answers("MultiHeadSelfAttention")
 class DropsInEval(Base):
     def forward(self, x, mask=None):
         return F.dropout(super().forward(x, mask), 0.1)
 
 
+@answers("MultiHeadSelfAttention")
 class ReluOnQueries(Base):
     def forward(self, x, mask=None):
         q, k, v = self.split(self.w_q(x).relu()), self.split(self.w_k(x)), self.split(self.w_v(x))
         return self.w_o(self.merge(self.attend(q, k, v, mask)))
 
 
+@answers("MultiHeadSelfAttention")
 class OnlyFirstHead(Base):
     def merge(self, heads):
         return heads[:, :1].expand_as(heads).transpose(1, 2).flatten(2)
 
 
+@answers("MultiHeadSelfAttention")
 class OutputTwice(Base):
     def forward(self, x, mask=None):
         return self.w_o(super().forward(x, mask))
 
 
+@answers("MultiHeadSelfAttention")
 class HardAttention(Base):
     def attend(self, q, k, v, mask):
         return F.one_hot(attention(q, k, v, mask)[1].argmax(-1), q.size(2)).to(v.dtype) @ v
 
 
+@answers("MultiHeadSelfAttention")
 class DetachedScores(Base):
     def attend(self, q, k, v, mask):
         return attention(q.detach(), k.detach(), v, mask)[0]
 
 
+@answers("MultiHeadSelfAttention")
 class WeakFill(Scaled):
     """A fill too small to hide anything for good."""
 
@@ -504,6 +466,7 @@ class WeakFill(Scaled):
         return (scores if mask is None else scores.masked_fill(~mask, -3.0)).softmax(-1)
 
 
+@answers("MultiHeadSelfAttention")
 class ThroughFloat32Everywhere(Base):
     """Returns float32 whatever came in, rounded to halves on the way."""
 
@@ -511,31 +474,34 @@ class ThroughFloat32Everywhere(Base):
         return super().forward(x, mask).half().float()
 
 
+@answers("MultiHeadSelfAttention")
 class Normalised(Base):
     def forward(self, x, mask=None):
         return F.normalize(super().forward(x, mask), dim=-1)
 
 
+@answers("MultiHeadSelfAttention")
 class BiasForgotten(Base):
     def forward(self, x, mask=None):
         q, k, v = (self.split(x @ f.weight.T) for f in (self.w_q, self.w_k, self.w_v))
         return self.w_o(self.merge(self.attend(q, k, v, mask)))
 
 
+@answers("MultiHeadSelfAttention")
 class MaskOnlyForFirstSample(Base):
     def attend(self, q, k, v, mask):
         return attention(q, k, v, None if mask is None else mask[:1])[0]
 
 
+@answers("MultiHeadSelfAttention")
 class HeadsReversed(Base):
     def merge(self, heads):
         return super().merge(heads.flip(1))
 
 
+@answers("MultiHeadSelfAttention")
 class RealMultiheadAttention(nn.Module):
     """Somebody else's answer."""
-
-    mistakes = ()
 
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -545,6 +511,7 @@ class RealMultiheadAttention(nn.Module):
         return self.inner(x, x, x, need_weights=False)[0]
 
 
+@answers("MultiHeadSelfAttention")
 class Fused(Base):
     """Torch's own attention in place of the one given."""
 

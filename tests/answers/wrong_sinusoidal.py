@@ -1,22 +1,12 @@
-"""Wrong answers to lab 3, written as students write them. `mistakes` holds the keys that the judge must name.
-
-Empty: not on any list; it must still fail.
-"""
+"""Wrong answers to lab 3, written as students write them; `answers` names their mistakes, or none that is on a list."""
 
 import math
 
 import torch
 from torch import nn
 
+from tests.answers import answers
 from tests.answers.right_sinusoidal import slices
-
-
-def wrong(*mistakes):
-    def mark(answer):
-        answer.mistakes = mistakes
-        return answer
-
-    return mark
 
 
 def fill(position, div, d_model):
@@ -33,17 +23,17 @@ def steps(n_tokens):
 # --- the table: one known mistake each ---
 
 
-@wrong("doubled")
+@answers("sinusoidal_encoding", "doubled")
 def two_times_two_i(n_tokens, d_model):
     return fill(steps(n_tokens), 10000 ** (-2 * torch.arange(0, d_model, 2) / d_model), d_model)
 
 
-@wrong("halved")
+@answers("sinusoidal_encoding", "halved")
 def i_over_d(n_tokens, d_model):
     return fill(steps(n_tokens), 10000 ** (-torch.arange((d_model + 1) // 2) / d_model), d_model)
 
 
-@wrong("own_cosine")
+@answers("sinusoidal_encoding", "own_cosine")
 def cosine_exponent(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     for i in range(d_model):
@@ -52,7 +42,7 @@ def cosine_exponent(n_tokens, d_model):
     return pe
 
 
-@wrong("floored")
+@answers("sinusoidal_encoding", "floored")
 def integer_division(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     for i in range(d_model):
@@ -61,45 +51,45 @@ def integer_division(n_tokens, d_model):
     return pe
 
 
-@wrong("concatenated")
+@answers("sinusoidal_encoding", "concatenated")
 def halves(n_tokens, d_model):
     angle = steps(n_tokens) * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
     return torch.cat([angle.sin(), angle.cos()], -1)[:, :d_model]
 
 
-@wrong("swapped")
+@answers("sinusoidal_encoding", "swapped")
 def cosine_first(n_tokens, d_model):
     angle = steps(n_tokens) * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
     return torch.stack([angle.cos(), angle.sin()], -1).flatten(1)[:, :d_model]
 
 
-@wrong("no_cosine")
+@answers("sinusoidal_encoding", "no_cosine")
 def only_sines(n_tokens, d_model):
     return torch.sin(steps(n_tokens) * 10000.0 ** (-(torch.arange(d_model) // 2 * 2) / d_model))
 
 
-@wrong("from_one")
+@answers("sinusoidal_encoding", "from_one")
 def starts_at_one(n_tokens, d_model):
     return slices(n_tokens + 1, d_model)[1:]
 
 
-@wrong("inverted")
+@answers("sinusoidal_encoding", "inverted")
 def multiplied(n_tokens, d_model):
     return fill(steps(n_tokens), 10000 ** (torch.arange(0, d_model, 2) / d_model), d_model)
 
 
-@wrong("base")
+@answers("sinusoidal_encoding", "base")
 def thousand(n_tokens, d_model):
     return fill(steps(n_tokens), 1000 ** (-torch.arange(0, d_model, 2) / d_model), d_model)
 
 
-@wrong("spread")
+@answers("sinusoidal_encoding", "spread")
 def to_the_last(n_tokens, d_model):
     pairs = (d_model + 1) // 2
     return fill(steps(n_tokens), torch.exp(-math.log(10000) * torch.arange(pairs) / max(pairs - 1, 1)), d_model)
 
 
-@wrong("odd")
+@answers("sinusoidal_encoding", "odd")
 def odd_crashes(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     angle = steps(n_tokens) * torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
@@ -108,12 +98,12 @@ def odd_crashes(n_tokens, d_model):
     return pe
 
 
-@wrong("odd")
+@answers("sinusoidal_encoding", "odd")
 def odd_column_missing(n_tokens, d_model):
     return slices(n_tokens, d_model // 2 * 2) if d_model % 2 else slices(n_tokens, d_model)
 
 
-@wrong("odd")
+@answers("sinusoidal_encoding", "odd")
 def odd_column_empty(n_tokens, d_model):
     pe = slices(n_tokens, d_model)
     if d_model % 2:
@@ -121,12 +111,12 @@ def odd_column_empty(n_tokens, d_model):
     return pe
 
 
-@wrong("base")
+@answers("sinusoidal_encoding", "base")
 def hundred_thousand(n_tokens, d_model):
     return fill(steps(n_tokens), 100_000 ** (-torch.arange(0, d_model, 2) / d_model), d_model)
 
 
-@wrong("own_cosine")
+@answers("sinusoidal_encoding", "own_cosine")
 def two_j(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     angle = steps(n_tokens) / 10000 ** (2 * torch.arange(d_model) / d_model)
@@ -137,13 +127,13 @@ def two_j(n_tokens, d_model):
 # --- two at once ---
 
 
-@wrong("doubled", "concatenated")
+@answers("sinusoidal_encoding", "doubled", "concatenated")
 def doubled_halves(n_tokens, d_model):
     angle = steps(n_tokens) * 10000 ** (-2 * torch.arange(0, d_model, 2) / d_model)
     return torch.cat([angle.sin(), angle.cos()], -1)[:, :d_model]
 
 
-@wrong("odd", "halved")
+@answers("sinusoidal_encoding", "odd", "halved")
 def halved_and_odd(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     angle = steps(n_tokens) / 10000 ** (torch.arange((d_model + 1) // 2) / d_model)
@@ -152,7 +142,7 @@ def halved_and_odd(n_tokens, d_model):
     return pe
 
 
-@wrong("floored", "from_one")
+@answers("sinusoidal_encoding", "floored", "from_one")
 def floored_from_one(n_tokens, d_model):
     pe = torch.zeros(n_tokens, d_model)
     for p in range(n_tokens):
@@ -166,52 +156,52 @@ def floored_from_one(n_tokens, d_model):
 # --- the table: on no list ---
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def all_zero(n_tokens, d_model):
     return torch.zeros(n_tokens, d_model)
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def random_table(n_tokens, d_model):
     return torch.rand(n_tokens, d_model) * 2 - 1
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def ramp(n_tokens, d_model):
     return (steps(n_tokens) / n_tokens).expand(n_tokens, d_model)
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def relative_position(n_tokens, d_model):
     return fill(steps(n_tokens) / n_tokens, 10000 ** (-torch.arange(0, d_model, 2) / d_model), d_model)
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def transposed(n_tokens, d_model):
     return slices(n_tokens, d_model).T
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def batched(n_tokens, d_model):
     return slices(n_tokens, d_model)[None]
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def as_numpy(n_tokens, d_model):
     return slices(n_tokens, d_model).numpy()
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def degrees(n_tokens, d_model):
     return fill(steps(n_tokens) * math.pi / 180, 10000 ** (-torch.arange(0, d_model, 2) / d_model), d_model)
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def rounded(n_tokens, d_model):
     return (slices(n_tokens, d_model) * 100).round() / 100
 
 
-@wrong()
+@answers("sinusoidal_encoding")
 def nothing(n_tokens, d_model):
     slices(n_tokens, d_model)
 
@@ -220,16 +210,13 @@ def nothing(n_tokens, d_model):
 
 
 class Base(nn.Module):
-    mistakes: tuple[str, ...] = ()
-
     def __init__(self, d_model, max_tokens):
         super().__init__()
         self.register_buffer("pe", slices(max_tokens, d_model))
 
 
+@answers("PositionalEncoding", "trained")
 class Trained(nn.Module):
-    mistakes = ("trained",)
-
     def __init__(self, d_model, max_tokens):
         super().__init__()
         self.pe = nn.Parameter(slices(max_tokens, d_model))
@@ -238,73 +225,63 @@ class Trained(nn.Module):
         return x + self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding", "overwritten")
 class InPlace(Base):
-    mistakes = ("overwritten",)
-
     def forward(self, x):
         x += self.pe[: x.size(1)]
         return x
 
 
+@answers("PositionalEncoding", "by_batch")
 class ByBatch(Base):
-    mistakes = ("by_batch",)
-
     def forward(self, x):
         return x + self.pe[: x.size(0)].unsqueeze(1)
 
 
+@answers("PositionalEncoding", "whole_table")
 class WholeTable(Base):
-    mistakes = ("whole_table",)
-
     def forward(self, x):
         return x + self.pe
 
 
+@answers("PositionalEncoding", "last_rows")
 class LastRows(Base):
-    mistakes = ("last_rows",)
-
     def forward(self, x):
         return x + self.pe[-x.size(1) :]
 
 
+@answers("PositionalEncoding", "twice")
 class AddedTwice(Base):
-    mistakes = ("twice",)
-
     def forward(self, x):
         return x + (x + self.pe[: x.size(1)])
 
 
+@answers("PositionalEncoding", "not_added")
 class OnlyPositions(Base):
-    mistakes = ("not_added",)
-
     def forward(self, x):
         return self.pe[: x.size(1)].expand(x.shape)
 
 
+@answers("PositionalEncoding", "scaled")
 class ScaledByRoot(Base):
-    mistakes = ("scaled",)
-
     def forward(self, x):
         return x * math.sqrt(x.size(-1)) + self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding", "by_batch")
 class RowsOfBatch(Base):
-    mistakes = ("by_batch",)
-
     def forward(self, x):
         return x + self.pe[: x.size(0)]
 
 
+@answers("PositionalEncoding", "not_added")
 class BareRows(Base):
-    mistakes = ("not_added",)
-
     def forward(self, x):
         return self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding", "odd")
 class OddFails(nn.Module):
-    mistakes = ("odd",)
-
     def __init__(self, d_model, max_tokens):
         super().__init__()
         self.register_buffer("pe", odd_crashes(max_tokens, d_model))
@@ -313,9 +290,8 @@ class OddFails(nn.Module):
         return x + self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding", "from_one")
 class FromOne(nn.Module):
-    mistakes = ("from_one",)
-
     def __init__(self, d_model, max_tokens):
         super().__init__()
         self.register_buffer("pe", starts_at_one(max_tokens, d_model))
@@ -324,9 +300,8 @@ class FromOne(nn.Module):
         return x + self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding", "by_batch", "doubled")
 class ByBatchDoubled(nn.Module):
-    mistakes = ("by_batch", "doubled")
-
     def __init__(self, d_model, max_tokens):
         super().__init__()
         self.register_buffer("pe", two_times_two_i(max_tokens, d_model))
@@ -335,21 +310,25 @@ class ByBatchDoubled(nn.Module):
         return x + self.pe[: x.size(0), None]
 
 
+@answers("PositionalEncoding")
 class Forgets(Base):
     def forward(self, x):
         return x
 
 
+@answers("PositionalEncoding")
 class Subtracted(Base):
     def forward(self, x):
         return x - self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding")
 class Halved(Base):
     def forward(self, x):
         return x + 0.5 * self.pe[: x.size(1)]
 
 
+@answers("PositionalEncoding")
 class Cut(Base):
     """No gradient reaches x."""
 
