@@ -40,7 +40,8 @@ class Case:
         dtype: "float64" or "float32".
         steps: the call is made in turns: the first input is cut along its tokens (axis 1) into pieces of these
             sizes; each call gets its piece, the other inputs, and the state that the call before returned (None at
-            first), and returns (output, state). The outputs are put together again.
+            first), and returns (output, state). The outputs are put together again. Reference and variation are
+            called in the same turns, with weights that have drifted as far.
         drift: between two turns, all weights are multiplied by it. What was computed in an earlier turn and kept
             shows in the result; what is computed again does too.
         answer: what the judge compares with where there is no reference, such as labels; never sent to the probe.

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from autograder import probe
-from autograder.exercise import Case, Evidence, Exercise, Mistake, Parameter, Weights
-from autograder.verdict import Difference, Result, Verdict, not_judged
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
 Ask = Callable[[bytes], bytes]
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
@@ -60,14 +60,15 @@ class _Outcome:
 
     error: dict | None = None
     type: str = ""
-    output: np.ndarray | None = None
-    dtype: str = ""
+    output: tuple[np.ndarray, ...] | None = None  # its parts; None where it is not what the task wants at all
+    dtypes: tuple[str, ...] = ()
     input_changed: bool = False
     repeats: bool = True
     input_gradients: tuple[np.ndarray | None, ...] | None = None
     weight_gradients: dict[str, np.ndarray | None] | None = None
     backward_error: str = ""
     called: frozenset[str] = frozenset()
+    traced: tuple[np.ndarray, ...] = ()
     printed: str = ""
 
 
@@ -83,7 +84,7 @@ class _Trial:
         # A visible case has the same numbers at every check, so that a student can follow them by hand.
         self.rngs = [np.random.default_rng(i) if case.visible else rng for i, case in enumerate(cases)]
         self.cotangents = [
-            source.normal(size=exercise.shape(case)) if case.differentiate else None
+            [source.normal(size=shape) for shape in self._shapes_of(case)] if case.differentiate else None
             for source, case in zip(self.rngs, cases, strict=True)
         ]
         self.unbuilt: dict[int, dict] = {}  # errors of the constructor, by case
@@ -95,13 +96,19 @@ class _Trial:
         if early := self._nothing_to_compare():
             return early
         self._find_reading()
-        return self._conclude()
+        return self._conclude(ask)
+
+    def _shapes_of(self, case: Case) -> tuple[tuple[int, ...], ...]:
+        """The shape of each part of the right answer."""
+        shape = self.exercise.shape(case)
+        return shape if self.exercise.parts else (tuple(shape),)
 
     # --- Asking --------------------------------------------------------------------------------------------------
 
     def _describe(self, ask: Ask) -> Verdict | None:
         """Learn the parameters and draw weights for them; a verdict if no object can be built."""
-        replies = _read(ask, {"do": "describe", "builds": [list(case.build) for case in self.cases]}, len(self.cases))
+        request = {"do": "describe", "builds": [list(case.build) for case in self.cases]}
+        replies = self._asked(ask, request, len(self.cases))
         name = self.exercise.name
         for i, reply in enumerate(replies):
             if "error" in reply:
@@ -116,7 +123,7 @@ class _Trial:
         if len(self.unbuilt) == len(self.cases):
             first = self.unbuilt[0]
             arguments = ", ".join(map(str, self.cases[0].build))
-            return _not_attempted(name, first) or not_judged(
+            return self._without_result(first) or not_judged(
                 name, f"`{name}({arguments})` raised {first['type']}: {first['message']}", first["lines"]
             )
         return None
@@ -146,27 +153,33 @@ class _Trial:
             drawn[name] = (parameter, torch.from_numpy(np.asarray(values)).requires_grad_())
         return drawn
 
+    def _request(self, i: int) -> dict[str, Any]:
+        """What the probe is to do with case i."""
+        case = self.cases[i]
+        request: dict[str, Any] = {"inputs": list(case.inputs), "dtype": case.dtype, "watch": True}
+        if self.exercise.library != "torch":
+            request["library"] = self.exercise.library
+        if case.build is not None:
+            weights = {name: tensor.detach().numpy() for name, (_, tensor) in self.parameters[i].items()}
+            request |= {"build": list(case.build), "weights": weights if self.exercise.needs else {}}
+        if case.steps is not None:
+            request |= {"steps": list(case.steps), "drift": case.drift}
+        if self.cotangents[i] is not None:
+            request["cotangents"] = self.cotangents[i]
+        return request
+
     def _call(self, ask: Ask) -> None:
-        requests = []
         built = [i for i in range(len(self.cases)) if i not in self.unbuilt]
-        for i in built:
-            case = self.cases[i]
-            request: dict[str, Any] = {
-                "inputs": list(case.inputs),
-                "dtype": case.dtype,
-                "watch": i == built[0],
-                "twice": i == built[0],
-            }
-            if case.build is not None:
-                weights = {name: tensor.detach().numpy() for name, (_, tensor) in self.parameters[i].items()}
-                request |= {"build": list(case.build), "weights": weights if self.exercise.needs else {}}
-            if self.cotangents[i] is not None:
-                request["cotangent"] = self.cotangents[i]
-            requests.append(request)
-        replies = _read(ask, {"do": "run", "cases": requests}, len(requests))
+        requests = [self._request(i) for i in built]
+        requests[0]["twice"] = True
+        replies = self._asked(ask, {"do": "run", "cases": requests}, len(requests))
         outcomes = {i: _Outcome(error=error) for i, error in self.unbuilt.items()}
-        outcomes |= {i: _outcome(reply) for i, reply in zip(built, replies, strict=True)}
+        several = bool(self.exercise.parts)
+        outcomes |= {i: _outcome(reply, several) for i, reply in zip(built, replies, strict=True)}
         self.outcomes = [outcomes[i] for i in range(len(self.cases))]
+
+    def _asked(self, ask: Ask, request: dict, count: int) -> list[dict]:
+        return _read(ask, request | {"seconds": self.exercise.seconds}, count)
 
     def _nothing_to_compare(self) -> Verdict | None:
         """A verdict where no case came to a tensor, or where somebody else's code did the work."""
@@ -179,27 +192,46 @@ class _Trial:
             return None
         errors = [outcome.error for outcome in self.outcomes if outcome.error]
         for error in errors:
-            if unattempted := _not_attempted(name, error):
-                return unattempted
+            if unjudged := self._without_result(error):
+                return unjudged
         if not errors:
-            kind = self.outcomes[0].type
-            got = "nothing (None): is the `return` missing?" if kind == "NoneType" else f"{_a(kind)}."
-            return not_judged(name, f"it should return {self.exercise.returns}; it returned {got}")
+            return not_judged(name, f"it should return {self.exercise.returns}; it returned {self._got_instead(0)}")
         self._find_reading()
         headline = f"it raised {errors[0]['type']}: {errors[0]['message']}"
         return not_judged(name, headline, errors[0]["lines"], self._signs() or self._diagnose())
+
+    def _got_instead(self, i: int) -> str:
+        """What came in place of a result that could be compared, as the end of a sentence."""
+        kind = self.outcomes[i].type
+        return "nothing (None): is the `return` missing?" if kind == "NoneType" else f"{_a(kind)}."
+
+    def _without_result(self, error: dict) -> Verdict | None:
+        """The verdict on an error that only says that nothing was written yet, or that time was up; else None."""
+        name = self.exercise.name
+        if error["type"] == "TooSlow":
+            headline = f"too slow: it was stopped after {self.exercise.seconds:g} s. Is there a loop without end?"
+            return not_judged(name, headline, error["lines"])
+        if error["type"] != "NotImplementedError":
+            return None
+        where = re.match(r"line \d+, in (\w+)", error["lines"][-1]) if error["lines"] else None
+        return not_judged(name, f"not attempted yet: `{where[1] if where else name}` still raises NotImplementedError.")
 
     # --- Comparing -----------------------------------------------------------------------------------------------
 
     def _find_reading(self) -> None:
         """Choose the reading of the student's parameters under which most cases come out right."""
+        self.expected: list[tuple[Tensor, ...] | None] = [None] * len(self.cases)
+        self.readings: list[list[Weights]] = [[{}] * len(self.cases)]
+        self.right = [False] * len(self.cases)
+        if self.exercise.reference is None:
+            return
         options = [
             list(itertools.islice(self.exercise.mappings(drawn, case.build), MAX_READINGS))
             for drawn, case in zip(self.parameters, self.cases, strict=True)
         ]
         readings = [list(weights) for weights in zip(*options, strict=False)]  # per reading, the weights of each case
 
-        def judged(weights: list[Weights]) -> tuple[list[Tensor | None], int]:
+        def judged(weights: list[Weights]) -> tuple[list[tuple[Tensor, ...] | None], int]:
             expected = [self._reference(i, roles) for i, roles in enumerate(weights)]
             return expected, sum(self._agrees(i, answer) for i, answer in enumerate(expected))
 
@@ -213,91 +245,199 @@ class _Trial:
         self.readings = [chosen, *(weights for weights in readings[:MAX_DIAGNOSED] if weights is not chosen)]
         self.right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
 
-    def _reference(self, i: int, weights: Weights) -> Tensor | None:
-        """The right answer to case i, differentiable; None if these weights allow none."""
+    def _reference(self, i: int, weights: Weights) -> tuple[Tensor, ...] | None:
+        """The parts of the right answer to case i, differentiable; None if these weights allow none."""
         if not self.exercise.needs <= weights.keys():
             return None
         try:
-            answer = self.exercise.reference(self.cases[i].build, self.leaves[i], weights)
-        except (RuntimeError, KeyError):
+            answer = self._computed(i, weights, self.exercise.reference)
+        except (RuntimeError, KeyError, ValueError):
             return None
-        return answer if tuple(answer.shape) == tuple(self.exercise.shape(self.cases[i])) else None
+        return answer if tuple(tuple(part.shape) for part in answer) == self._shapes_of(self.cases[i]) else None
 
-    def _agrees(self, i: int, answer: Tensor | None) -> bool:
+    def _computed(self, i: int, weights: Weights, function: Callable, *slips: frozenset[str]) -> tuple[Tensor, ...]:
+        """The parts of what the exercise's reference or variation gives for case i; in turns, where it has any."""
+        case, inputs = self.cases[i], self.leaves[i]
+        if case.steps is None:
+            answer = function(case.build, inputs, weights, *slips)
+            return answer if isinstance(answer, tuple) else (answer,)
+        outputs, state = [], None
+        for turn, piece in enumerate(inputs[0].split(case.steps, dim=1)):
+            drifted = {role: weight * case.drift**turn for role, weight in weights.items()}
+            output, state = function(case.build, (piece, *inputs[1:], state), drifted, *slips)
+            outputs.append(output)
+        return (torch.cat(outputs, dim=1),)
+
+    def _agrees(self, i: int, answer: tuple[Tensor, ...] | None) -> bool:
         """Whether the student's output of case i equals `answer`."""
-        got = self.outcomes[i].output
-        if answer is None or got is None or got.shape != tuple(answer.shape):
+        outputs = self.outcomes[i].output
+        if answer is None or outputs is None or len(outputs) != len(answer):
             return False
-        expected = answer.detach().numpy()
+        return all(self._near(i, got, part.detach().numpy()) for got, part in zip(outputs, answer, strict=True))
+
+    def _near(self, i: int, got: np.ndarray, expected: np.ndarray) -> bool:
+        """Whether an array of case i equals what is expected: numbers, shape, and what kind of numbers they are."""
+        if got.shape != expected.shape or got.dtype.kind != expected.dtype.kind:
+            return False
+        if expected.dtype.kind != "f":
+            return np.array_equal(got, expected)
         case = self.cases[i]
         tolerance = self.exercise.tolerance(case, expected) * (20.0 if case.dtype == "float32" else 1.0)
         finite = np.isfinite(expected)
         size = max(1e-3, float(np.abs(expected[finite]).max(initial=0.0)))
         with np.errstate(invalid="ignore"):
-            return bool(np.all((np.abs(got - expected) <= tolerance * size) | (np.isnan(got) & np.isnan(expected))))
+            near = (np.abs(got - expected) <= tolerance * size) | (got == expected)
+        return bool(np.all(near | (np.isnan(got) & np.isnan(expected))))
 
-    def _gradient_gaps(self, i: int, answer: Tensor) -> list[str] | None:
+    def _gradient_gaps(self, i: int, answer: tuple[Tensor, ...]) -> list[str] | None:
         """Names of the inputs and parameters whose gradient differs from that of `answer`; None if not asked for."""
-        outcome, cotangent = self.outcomes[i], self.cotangents[i]
-        if cotangent is None:
+        outcome, cotangents = self.outcomes[i], self.cotangents[i]
+        if cotangents is None:
             return None
-        got_inputs, got_weights = outcome.input_gradients, outcome.weight_gradients
-        leaves = {"the input": self.leaves[i][0]}
-        got = {"the input": got_inputs[0] if got_inputs else None}
+        inputs = [leaf for leaf in self.leaves[i] if isinstance(leaf, Tensor) and leaf.requires_grad]
+        told = outcome.input_gradients if outcome.input_gradients is not None else (None,) * len(inputs)
+        several = len(inputs) > 1
+        leaves = {f"input {n}" if several else "the input": leaf for n, leaf in enumerate(inputs, 1)}
+        got = dict(zip(leaves, told, strict=False))
         for name, (parameter, tensor) in self.parameters[i].items():
             if parameter.trained and self.exercise.needs:
-                leaves[name], got[name] = tensor, (got_weights or {}).get(name)
-        wanted = torch.autograd.grad(
-            answer, list(leaves.values()), torch.from_numpy(cotangent), allow_unused=True, retain_graph=True
-        )
+                leaves[name], got[name] = tensor, (outcome.weight_gradients or {}).get(name)
+        pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
+        outputs, given = zip(*pairs, strict=True)
+        wanted = torch.autograd.grad(outputs, list(leaves.values()), given, allow_unused=True, retain_graph=True)
         right = {n: np.zeros(leaves[n].shape) if g is None else g.numpy() for n, g in zip(leaves, wanted, strict=True)}
         size = max(float(np.abs(value).max(initial=0.0)) for value in right.values())
         gaps = []
         for name, value in right.items():
-            mine = np.zeros(value.shape) if got[name] is None else got[name]
+            mine = got.get(name)
+            mine = np.zeros(value.shape) if mine is None else mine
             if mine.shape != value.shape or not np.all(np.abs(mine - value) <= 1e-5 * max(1e-3, size)):
                 gaps.append(name)
         return gaps
 
     # --- Concluding ----------------------------------------------------------------------------------------------
 
-    def _conclude(self) -> Verdict:
-        exercise, cases, outcomes = self.exercise, self.cases, self.outcomes
-        right = self.right
-        gaps: dict[str, list[str]] = {}
-        for i in range(len(cases)):
-            if right[i] and (missing := self._gradient_gaps(i, self.expected[i])) is not None:
-                gaps[cases[i].label] = missing
+    def _conclude(self, ask: Ask) -> Verdict:
+        exercise, cases, outcomes, right = self.exercise, self.cases, self.outcomes, self.right
+        compared = exercise.reference is not None
+        gaps = self._gaps(self.expected)
         signs = self._signs()
-
-        results = []
-        for criterion in exercise.criteria:
-            holds, note = self._criterion(criterion.key, right, gaps, signs)
-            results.append(Result(criterion.title, criterion.share, holds, note))
         printed = next((o.printed for o, case in zip(outcomes, cases, strict=True) if case.visible and o.printed), "")
+        results = [self._result(criterion, right, gaps, signs) for criterion in exercise.criteria]
         if all(result.holds for result in results):
-            return Verdict(exercise.name, f"all {len(cases)} cases agree.", tuple(results), printed=printed)
+            headline = f"all {len(cases)} cases agree." if compared else "everything that is asked for holds."
+            return Verdict(exercise.name, headline, tuple(results), printed=printed, properties=self._properties())
 
-        mistakes = signs
+        mistakes, explanation = signs, None
         # Outputs say nothing where the weights could not be set: then the sign is the explanation.
         explained = signs and any(answer is None for answer in self.expected)
-        if (not all(right) or any(gaps.values())) and not explained:
-            mistakes += tuple(mistake for mistake in self._diagnose() if mistake not in mistakes)
+        if compared and (not all(right) or any(gaps.values())) and not explained:
+            found = self._diagnose()
+            mistakes += tuple(mistake for mistake in found if mistake not in mistakes)
+            explanation = self.explanation if found and all(mistake.costs for mistake in found) else None
         failing = [outcome.error for outcome in outcomes if outcome.error]
         headline = f"{sum(right)} of {len(cases)} cases agree."
-        if all(right):
+        if not compared:
+            headline = next(result.note for result in results if not result.holds)
+        elif all(right):
             headline = "all outputs are right; something else is not."
         if failing:
             headline += f" {len(failing)} raised {failing[0]['type']}: {failing[0]['message']}"
+        first = self._first_different(right)
         return Verdict(
             exercise.name,
             headline,
-            tuple(results),
+            tuple(self._in_spite_of(mistakes, explanation, results, signs)),
             mistakes,
-            self._first_difference(right),
+            self._difference(first, ask) if first is not None else None,
             tuple(failing[0]["lines"]) if failing else (),
             printed,
+            self._properties(),
         )
+
+    def _gaps(self, answers: list) -> dict[str, list[str]]:
+        """Per case that agrees with its answer and was differentiated: whose gradients differ."""
+        gaps = {}
+        for i, answer in enumerate(answers):
+            if self._agrees(i, answer) and (missing := self._gradient_gaps(i, answer)) is not None:
+                gaps[self.cases[i].label] = missing
+        return gaps
+
+    def _in_spite_of(
+        self, mistakes: tuple[Mistake, ...], explanation: list | None, results: list[Result], signs: tuple[Mistake, ...]
+    ) -> list[Result]:
+        """The results where all that is wrong are known mistakes, each of which costs only what it breaks itself."""
+        if explanation is None:
+            return results
+        costs = {key for mistake in mistakes for key in mistake.costs}
+        right = [
+            self._agrees(i, answer) or case.dtype != "float64"
+            for i, (answer, case) in enumerate(zip(explanation, self.cases, strict=True))
+        ]
+        gaps = self._gaps(explanation)
+        mended = []
+        for criterion, result in zip(self.exercise.criteria, results, strict=True):
+            if not result.holds and criterion.key not in costs:
+                again = self._result(criterion, right, gaps, signs)
+                result = (
+                    again
+                    if not again.holds
+                    else Result(criterion.title, criterion.share, True, "apart from the mistake named above")
+                )
+            elif result.holds and criterion.key in costs:
+                pass  # what holds is not taken away
+            mended.append(result)
+        return mended
+
+    def _properties(self) -> tuple[tuple[str, bool], ...]:
+        """What else is known of the results, over all cases: a title, and whether it holds."""
+        outcomes = [o for o in self.outcomes if o.output is not None]
+        if not outcomes:
+            return ()
+        known: list[tuple[str, bool | None]] = [
+            ("every value is finite", self._finite()),
+            ("float32 and float64 are kept", self._dtypes_kept()),
+            ("the inputs stay as they were", not any(o.input_changed for o in outcomes)),
+            ("the same input gives the same result again", all(o.repeats for o in outcomes)),
+        ]
+        if any(c is not None for c in self.cotangents):
+            flows = [
+                any(
+                    g is not None and np.any(g)
+                    for g in (*(o.input_gradients or ()), *(o.weight_gradients or {}).values())
+                )
+                for o, c in zip(self.outcomes, self.cotangents, strict=True)
+                if c is not None and o.output is not None
+            ]
+            known.append(("gradients flow", all(flows) if flows else None))
+        if self.exercise.needs:
+            known.append(("the parameters are registered", bool(self.parameters[0]) and not self.loose))
+        for item in self.exercise.properties:
+            said = [
+                item.holds(case, o.output if self.exercise.parts else o.output[0])
+                for case, o in zip(self.cases, self.outcomes, strict=True)
+                if o.output is not None and tuple(a.shape for a in o.output) == self._shapes_of(case)
+            ]
+            said = [bool(answer) for answer in said if answer is not None]
+            known.append((item.title, all(said) if said else None))
+        return tuple((title, holds) for title, holds in known if holds is not None)
+
+    def _finite(self) -> bool | None:
+        """Whether all numbers are finite where the right ones are; None where nothing says what is right."""
+        pairs = [
+            (got, part.detach().numpy())
+            for outcome, answer in zip(self.outcomes, self.expected, strict=True)
+            if outcome.output is not None and answer is not None and len(outcome.output) == len(answer)
+            for got, part in zip(outcome.output, answer, strict=True)
+        ]
+        if not pairs or all(part.dtype.kind != "f" for _, part in pairs):
+            return None
+        return all(np.isfinite(got).all() for got, part in pairs if np.isfinite(part).all())
+
+    def _dtypes_kept(self) -> bool | None:
+        dtypes = [(case.dtype, d) for case, o in zip(self.cases, self.outcomes, strict=True) for d in o.dtypes]
+        told = [want == got for want, got in dtypes if got.startswith("float") or got.startswith("bfloat")]
+        return all(told) if told and len({case.dtype for case in self.cases}) > 1 else None
 
     def _signs(self) -> tuple[Mistake, ...]:
         """The known mistakes that show in something other than outputs."""
@@ -311,6 +451,17 @@ class _Trial:
             mappable=all(answer is not None for answer in self.expected),
         )
         return tuple(mistake for mistake in self.exercise.mistakes if mistake.sign and mistake.sign(evidence))
+
+    def _result(
+        self, criterion: Criterion, right: list[bool], gaps: dict[str, list[str]], signs: tuple[Mistake, ...]
+    ) -> Result:
+        if criterion.measure is not None:
+            several = bool(self.exercise.parts)
+            outputs = [None if o.output is None else o.output if several else o.output[0] for o in self.outcomes]
+            holds, note = criterion.measure(tuple(self.cases), tuple(outputs))
+        else:
+            holds, note = self._criterion(criterion.key, right, gaps, signs)
+        return Result(criterion.title, criterion.share, holds, note)
 
     def _criterion(
         self, key: str, right: list[bool], gaps: dict[str, list[str]], signs: tuple[Mistake, ...]
@@ -335,15 +486,19 @@ class _Trial:
         return holds, "" if holds else f"{agreeing} of {len(chosen)} {cases}"
 
     def _shapes(self) -> tuple[bool, str]:
-        for case, outcome in zip(self.cases, self.outcomes, strict=True):
-            shape = tuple(self.exercise.shape(case))
+        for i, (case, outcome) in enumerate(zip(self.cases, self.outcomes, strict=True)):
+            wanted = self._shapes_of(case)
             if outcome.error:
                 return False, f"raises {outcome.error['type']}" + (f" for {case.label}" if case.visible else "")
             if outcome.output is None:
-                return False, f"returns {_a(outcome.type)}, should be {self.exercise.returns}"
-            if outcome.output.shape != shape:
-                seen = f", should be {shape}" if case.visible else f"; it should be {self.exercise.returns}"
-                return False, f"a result has shape {outcome.output.shape}{seen}"
+                return False, f"should return {self.exercise.returns}; returns {self._got_instead(i)}".rstrip(".")
+            shapes = tuple(part.shape for part in outcome.output)
+            if len(shapes) != len(wanted):
+                return False, f"returns {len(shapes)} results; should return {self.exercise.returns}"
+            for name, shape, right in zip(self.exercise.parts or ("a result",), shapes, wanted, strict=True):
+                if shape != right:
+                    seen = f", should be {right}" if case.visible else f"; it should be {self.exercise.returns}"
+                    return False, f"{name} has shape {shape}{seen}"
         return True, ""
 
     def _manners(self, signs: tuple[Mistake, ...]) -> tuple[bool, str]:
@@ -358,27 +513,69 @@ class _Trial:
         if not all(outcome.repeats for outcome in self.outcomes):
             return False, "the same input gives another result the second time"
         for case, outcome in zip(self.cases, self.outcomes, strict=True):
-            if case.dtype == "float32" and (outcome.output is None or outcome.dtype != "float32"):
-                return False, f"float32 in, {outcome.dtype or 'an error'} out"
+            floats = [dtype for dtype in outcome.dtypes if dtype not in ("int64", "bool")]
+            if case.dtype == "float32" and (outcome.output is None or any(dtype != "float32" for dtype in floats)):
+                return False, f"float32 in, {floats[0] if floats else 'an error'} out"
         return True, ""
 
-    def _first_difference(self, right: list[bool]) -> Difference | None:
+    def _first_different(self, right: list[bool]) -> int | None:
+        """The first visible case whose numbers can be held beside the right ones, and differ."""
         for i, case in enumerate(self.cases):
-            got, answer = self.outcomes[i].output, self.expected[i]
-            if not case.visible or right[i] or got is None or answer is None or got.shape != tuple(answer.shape):
+            outputs, answer = self.outcomes[i].output, self.expected[i]
+            if not case.visible or right[i] or outputs is None or answer is None or len(outputs) != len(answer):
                 continue
-            expected = answer.detach().numpy()
-            off = ~(np.abs(got - expected) <= 1e-4 * max(1e-3, float(np.abs(expected).max(initial=0.0))))
-            if not off.any():
+            if any(got.shape != tuple(part.shape) for got, part in zip(outputs, answer, strict=True)):
                 continue
+            return i
+        return None
+
+    def _difference(self, i: int, ask: Ask) -> Difference:
+        """Where case i first differs from the right answer, and how far the way to it was right."""
+        case = self.cases[i]
+        names = self.exercise.parts or ("",)
+        for name, got, part in zip(names, self.outcomes[i].output, self.expected[i], strict=True):
+            expected = part.detach().numpy()
+            if self._near(i, got, expected):
+                continue
+            mine, theirs = got.astype(float), expected.astype(float)
+            with np.errstate(invalid="ignore"):
+                off = ~((np.abs(mine - theirs) <= 1e-4 * max(1e-3, _size(theirs))) | (mine == theirs))
+            off &= ~(np.isnan(mine) & np.isnan(theirs))
+            if not off.any():  # the numbers agree; what kind of numbers they are does not
+                where, both = "every place", (str(expected.dtype), str(got.dtype))
+                return Difference(case.label, f"{name} in {where}".strip(), *both)
             at = tuple(int(n) for n in np.argwhere(off)[0])
             note = f"{int(off.sum())} of {off.size} values differ."
-            if off.all() and expected.all():
-                ratio = got / expected
+            if off.all() and theirs.all() and np.isfinite(mine).all() and np.isfinite(theirs).all():
+                ratio = mine / theirs
                 if np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
                     note = f"Every value is {ratio.mean():.4g} times the expected one."
-            return Difference(case.label, f"[{', '.join(map(str, at))}]", f"{expected[at]:.5g}", f"{got[at]:.5g}", note)
-        return None
+            values = (
+                (f"{expected[at]:.5g}", f"{got[at]:.5g}") if expected.dtype.kind == "f" else (expected[at], got[at])
+            )
+            place = f"{name}[{', '.join(map(str, at))}]"
+            picture = Picture.of(theirs, mine, at, name)
+            return Difference(case.label, place, *map(str, values), note, self._way(i, ask), picture)
+        return Difference(case.label, "the result", "what the task describes", "something else")
+
+    def _way(self, i: int, ask: Ask) -> str:
+        """Which stages on the way to the answer of case i appear among what the student's code computes."""
+        weights = self.readings[0][i]
+        if self.exercise.stages is None:
+            return ""
+        (reply,) = self._asked(ask, {"do": "run", "cases": [self._request(i) | {"trace": True}]}, 1)
+        traced = _outcome(reply, bool(self.exercise.parts)).traced
+        reached: list[str] = []
+        for name, value in self.exercise.stages(self.cases[i].build, self.leaves[i], weights).items():
+            sought = np.sort(value.detach().numpy().flatten())
+            near = 1e-5 * max(1e-3, _size(sought[np.isfinite(sought)]))
+            if not any(t.shape == sought.shape and np.allclose(t, sought, 1e-5, near, equal_nan=True) for t in traced):
+                so_far = f"Your code computes {_listed(reached)} as it should; " if reached else ""
+                verb = "never appear" if name.endswith("s") else "never appears"
+                sentence = f"{so_far}{name} {verb} among its numbers."
+                return sentence[0].upper() + sentence[1:]
+            reached.append(name)
+        return ""
 
     # --- Diagnosing ----------------------------------------------------------------------------------------------
 
@@ -390,31 +587,34 @@ class _Trial:
         for weights in self.readings:
             for group in itertools.chain(alone, pairs):
                 for keys in itertools.product(*((mistake.key, *mistake.also) for mistake in group)):
-                    if self._explains(frozenset(keys), weights):
+                    if (explanation := self._explains(frozenset(keys), weights)) is not None:
+                        self.explanation = explanation
                         return group
         return ()
 
-    def _explains(self, slips: frozenset[str], weights: list[Weights]) -> bool:
-        """Whether switching `slips` on does in every case what the student's code did.
+    def _explains(self, slips: frozenset[str], weights: list[Weights]) -> list[tuple[Tensor, ...] | None] | None:
+        """What `slips` switched on give in every case, if that is what the student's code did; else None.
 
         Outputs, shapes and errors must be the same; where all outputs are right, the gradients must be the same.
         """
+        answers: list[tuple[Tensor, ...] | None] = [None] * len(self.cases)
         reproduced = False
         for i, case in enumerate(self.cases):
             if case.dtype != "float64":
                 continue
             error = self.outcomes[i].error
             try:
-                answer = self.exercise.variation(case.build, self.leaves[i], weights[i], slips)
+                answer = self._computed(i, weights[i], self.exercise.variation, slips)
             except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
                 # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
                 if error is None or not (reproduced or _sizes(error["message"]) == _sizes(str(raised)) != []):
-                    return False
+                    return None
                 continue
             if not self._agrees(i, answer) or (all(self.right) and self._gradient_gaps(i, answer)):
-                return False
+                return None
+            answers[i] = answer
             reproduced = True
-        return True
+        return answers
 
 
 def _sizes(message: str) -> list[str]:
@@ -422,21 +622,25 @@ def _sizes(message: str) -> list[str]:
     return re.findall(r"\d+", message.split("\n")[0])
 
 
-def _not_attempted(name: str, error: dict) -> Verdict | None:
-    """The verdict on an error that only says that nothing was written yet; None for every other."""
-    if error["type"] != "NotImplementedError":
-        return None
-    where = re.match(r"line \d+, in (\w+)", error["lines"][-1]) if error["lines"] else None
-    return not_judged(name, f"not attempted yet: `{where[1] if where else name}` still raises NotImplementedError.")
-
-
 def _a(kind: str) -> str:
     """A type's name with its article."""
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
+def _size(values: np.ndarray) -> float:
+    """The largest magnitude among those that are finite."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def _leaf(value: Any) -> Any:
-    return torch.from_numpy(value).requires_grad_(value.dtype.kind == "f") if isinstance(value, np.ndarray) else value
+    """The judge's own copy of an input, differentiable; what the probe makes of plain data is made here too."""
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value).requires_grad_(value.dtype.kind == "f")
+    return probe.made(value)
 
 
 # --- Reading hostile replies -------------------------------------------------------------------------------------
@@ -474,31 +678,45 @@ def _error(reply: dict) -> dict:
     return {"type": _text(error.get("type"), 80), "message": _text(error.get("message")), "lines": lines}
 
 
-def _array(value: Any) -> np.ndarray | None:
-    if value is None or isinstance(value, np.ndarray):
-        return value
-    raise _Malformed
+def _arrays(values: Any, limit: int = probe.MAX_NAMES) -> tuple[np.ndarray | None, ...]:
+    if not isinstance(values, list) or len(values) > limit:
+        raise _Malformed
+    if not all(value is None or isinstance(value, np.ndarray) for value in values):
+        raise _Malformed
+    return tuple(values)
 
 
-def _outcome(reply: dict) -> _Outcome:
+def _names(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise _Malformed
+    return tuple(_text(value, 80) for value in values)
+
+
+def _outcome(reply: dict, several: bool) -> _Outcome:
+    """What a reply says; `several`: whether the task wants more than one tensor."""
     printed = _text(reply.get("printed"), 1000)
     if "error" in reply:
         return _Outcome(error=_error(reply), printed=printed)
-    output, called = _array(reply.get("output")), reply.get("called", [])
+    output = None
+    if "output" in reply:
+        output = _arrays(reply["output"])
+        if any(part is None for part in output):
+            raise _Malformed
+        if reply.get("several") is not several:
+            output = None
     inputs, weights = reply.get("input_gradients"), reply.get("weight_gradients")
-    if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
-        raise _Malformed
-    if (inputs is not None and not isinstance(inputs, list)) or (weights is not None and not isinstance(weights, dict)):
+    if weights is not None and not isinstance(weights, dict):
         raise _Malformed
     return _Outcome(
         type=_text(reply.get("type"), 80),
         output=output,
-        dtype=_text(reply.get("dtype"), 20),
+        dtypes=_names(reply.get("dtypes", [])),
         input_changed=reply.get("input_changed") is True,
         repeats=reply.get("repeats", True) is True,
-        input_gradients=None if inputs is None else tuple(_array(g) for g in inputs),
-        weight_gradients=None if weights is None else {name: _array(g) for name, g in weights.items()},
+        input_gradients=None if inputs is None else _arrays(inputs),
+        weight_gradients=None if weights is None else dict(zip(weights, _arrays(list(weights.values())), strict=True)),
         backward_error=_text(reply.get("backward_error")),
-        called=frozenset(called),
+        called=frozenset(_names(reply.get("called", []))),
+        traced=tuple(value for value in _arrays(reply.get("traced", []), probe.MAX_TRACED) if value is not None),
         printed=printed,
     )

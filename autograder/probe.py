@@ -9,10 +9,14 @@ Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays 
 """
 
 import contextlib
+import copy
 import io
 import json
 import os
+import signal
 import struct
+import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +32,12 @@ DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything e
 MAX_ELEMENTS = 1_000_000  # of one array
 MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
 MAX_NAMES = 500  # parameters, operations and the like in one list
+MAX_TRACED = 400  # values on the way that are reported of one call
+MAX_TRACED_SIZE = 2_000  # elements of one of these
+SECONDS = 20.0  # that all cases of a request may take where it does not say
+
+# What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
+MADE: dict[str, Callable[..., Any]] = {}
 
 
 # --- The wire: plain values and typed arrays, as bytes -----------------------------------------------------------
@@ -96,8 +106,58 @@ def answer(request: bytes, target: Any) -> bytes:
     """
     ask = unpack(request)
     if ask["do"] == "describe":
-        return pack([_guarded(lambda args=args: _describe(target, args)) for args in ask["builds"]])
-    return pack([_guarded(lambda case=case: _run(target, case)) for case in ask["cases"]])
+        work = [lambda args=args: _describe(target, args) for args in ask["builds"]]
+    else:
+        work = [lambda case=case: _run(target, case) for case in ask["cases"]]
+    with _Watchdog(ask.get("seconds", SECONDS)) as watchdog:
+        replies = [_guarded(one, watchdog) for one in work]
+    return pack(replies)
+
+
+def made(value: Any) -> Any:
+    """An input as the target gets it: plain data `{"$make": name, …}` becomes what `MADE[name]` makes of the rest."""
+    if not isinstance(value, dict):
+        return value
+    rest = dict(value)
+    return MADE[rest.pop("$make")](**rest)
+
+
+class _Watchdog:
+    """Interrupts the main thread, again and again, once the time is up; so that a loop without end has one.
+
+    Where the probe runs in another thread nothing can be interrupted, and nothing is.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds, self.barked = seconds, False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        if self._thread.ident is None:
+            return
+        while self._thread.is_alive() or self.barked:  # a last bark may still be on its way
+            try:
+                self._thread.join()
+                time.sleep(0.01 if self.barked else 0.0)
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _watch(self) -> None:
+        wait = self.seconds
+        while not self._done.wait(wait):
+            self.barked, wait = True, 0.5
+            if hasattr(signal, "pthread_kill"):  # wakes a sleeping call too
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            else:
+                signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
@@ -114,23 +174,27 @@ def exact() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _guarded(work: Callable[[], dict]) -> dict:
+def _guarded(work: Callable[[], dict], watchdog: _Watchdog) -> dict:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
     printed = io.StringIO()
+    reply: dict = {"error": {"type": "TooSlow", "message": f"{watchdog.seconds:g}", "lines": []}}
     try:
-        with (
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(io.StringIO()),
-            warnings.catch_warnings(),
-            torch.random.fork_rng(devices=[]),
-            torch.enable_grad(),
-            exact(),
-        ):
-            warnings.simplefilter("ignore")
-            torch.manual_seed(0)
-            reply = work()
-    except KeyboardInterrupt:
-        raise
+        if not watchdog.barked:
+            with (
+                contextlib.redirect_stdout(printed),
+                contextlib.redirect_stderr(io.StringIO()),
+                warnings.catch_warnings(),
+                torch.random.fork_rng(devices=[]),
+                torch.enable_grad(),
+                exact(),
+            ):
+                warnings.simplefilter("ignore")
+                torch.manual_seed(0)
+                reply = work()
+    except KeyboardInterrupt as stop:
+        if not watchdog.barked:
+            raise
+        reply["error"]["lines"] = _describe_error(stop)["lines"]
     except BaseException as error:  # SystemExit too: the student's code may raise anything
         reply = {"error": _describe_error(error)}
     return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
@@ -183,55 +247,124 @@ def _run(target: Any, case: dict) -> dict:
     if "build" in case:
         call = target(*case["build"]).to(dtype).eval()
         weights = dict(call.named_parameters())
-        with torch.no_grad():
-            for name, value in case["weights"].items():
-                weights[name].copy_(torch.from_numpy(value.copy()))
+        _load(weights, case)
 
     inputs, leaves, before = [], [], []
     for value in case["inputs"]:
-        if isinstance(value, np.ndarray):
+        value = made(value)
+        if isinstance(value, np.ndarray) and case.get("library") == "numpy":
+            value = value.astype(case["dtype"]) if value.dtype.kind == "f" else value.copy()
+            before.append(value.copy())
+        elif isinstance(value, np.ndarray):
             leaf = torch.from_numpy(value.copy())
             if leaf.is_floating_point():
-                leaf = leaf.to(dtype).requires_grad_("cotangent" in case)
+                leaf = leaf.to(dtype).requires_grad_("cotangents" in case)
             leaves.append(leaf)
             before.append(leaf.detach().clone())
             value = leaf.clone()  # not a leaf, so that code which writes into its input can be seen doing it
         inputs.append(value)
 
-    watch = _Watch() if case.get("watch") else contextlib.nullcontext()
+    watch = _Watch(case.get("trace", False)) if case.get("watch") else contextlib.nullcontext()
     with watch:
-        output = call(*inputs)
-    reply: dict[str, Any] = {"type": type(output).__name__}
+        output = _in_turns(call, inputs, weights, case) if "steps" in case else call(*inputs)
+    reply: dict[str, Any] = {"type": _kind(output)}
     if case.get("watch"):
-        reply["called"] = watch.names()
-    if not isinstance(output, torch.Tensor):
-        reply["length"] = len(output) if isinstance(output, list | tuple) else None
+        reply |= {"called": watch.names(), "traced": watch.values}
+    several = isinstance(output, list | tuple)
+    kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
+    parts = [_tensor(part, kind) for part in (output if several else [output])]
+    if not parts or any(part is None for part in parts):
         return reply
-    if output.numel() > MAX_ELEMENTS:
-        raise ValueError(f"the result has {output.numel()} elements, shape {tuple(output.shape)}")
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    reply["dtype"] = str(output.dtype).removeprefix("torch.")
-    reply["output"] = _array(output)
-    reply["input_changed"] = not all(torch.equal(now.detach(), then) for now, then in zip(tensors, before, strict=True))
-    if "cotangent" in case and list(output.shape) == list(case["cotangent"].shape) and output.is_floating_point():
+    if sum(part.numel() for part in parts) > MAX_ELEMENTS:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        raise ValueError(f"the result has {sum(part.numel() for part in parts)} elements, shape {shapes}")
+    arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
+    reply["several"] = several
+    reply["dtypes"] = [str(part.dtype).removeprefix("torch.") for part in parts]
+    reply["output"] = [_array(part) for part in parts]
+    reply["input_changed"] = not all(_same(now, then) for now, then in zip(arrays, before, strict=True))
+    cotangents = case.get("cotangents", [])
+    if cotangents and [list(part.shape) for part in parts] == [list(c.shape) for c in cotangents]:
         inside = {name: weight for name, weight in weights.items() if weight.requires_grad}
         wanted = [*(leaf for leaf in leaves if leaf.requires_grad), *inside.values()]
         gradients: list = [None] * len(wanted)
-        if output.requires_grad:
-            cotangent = torch.from_numpy(case["cotangent"].copy()).to(output.dtype)
+        pairs = [
+            (part, torch.from_numpy(c.copy()).to(part.dtype))
+            for part, c in zip(parts, cotangents, strict=True)
+            if part.requires_grad
+        ]
+        if pairs:
             try:
-                gradients = list(torch.autograd.grad(output, wanted, cotangent, allow_unused=True))
+                outputs, given = zip(*pairs, strict=True)
+                gradients = list(torch.autograd.grad(outputs, wanted, given, allow_unused=True))
             except RuntimeError as error:
                 reply["backward_error"] = str(error)[:MAX_TEXT]
-        arrays = [None if gradient is None else _array(gradient) for gradient in gradients]
-        split = len(arrays) - len(inside)
-        reply["input_gradients"] = arrays[:split]
-        reply["weight_gradients"] = dict(zip(inside, arrays[split:], strict=True))
+        found = [None if gradient is None else _array(gradient) for gradient in gradients]
+        split = len(found) - len(inside)
+        reply["input_gradients"] = found[:split]
+        reply["weight_gradients"] = dict(zip(inside, found[split:], strict=True))
     if case.get("twice"):
+        anew = _anew(inputs, before)
         with torch.no_grad():
-            again = call(*[leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in inputs])
-        reply["repeats"] = isinstance(again, torch.Tensor) and torch.equal(again, output.detach())
+            if "steps" in case:
+                _load(weights, case)
+                again = _in_turns(call, anew, weights, case)
+            else:
+                again = call(*anew)
+        second = [_tensor(part, kind) for part in (again if isinstance(again, list | tuple) else [again])]
+        reply["repeats"] = len(second) == len(parts) and all(
+            b is not None and _same(a, b) for a, b in zip(parts, second, strict=True)
+        )
     return reply
+
+
+def _in_turns(call: Callable, inputs: list, weights: dict[str, nn.Parameter], case: dict) -> Any:
+    """Call with one piece of the first input after the other, handing on the state; the outputs side by side."""
+    first, *rest = inputs
+    outputs, state = [], None
+    for turn, piece in enumerate(first.split(case["steps"], dim=1)):
+        with torch.no_grad():
+            for weight in weights.values() if turn else ():
+                weight.mul_(case["drift"])
+            result = call(piece, *rest, state)
+        if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
+            return result
+        outputs.append(result[0])
+        state = result[1]
+    return torch.cat(outputs, dim=1)
+
+
+def _load(weights: dict[str, nn.Parameter], case: dict) -> None:
+    with torch.no_grad():
+        for name, value in case["weights"].items():
+            weights[name].copy_(torch.from_numpy(value.copy()))
+
+
+def _anew(inputs: list, before: list) -> list:
+    """The inputs as they were before the call."""
+    arrays = iter(before)
+    kept = [next(arrays) if isinstance(value, torch.Tensor | np.ndarray) else value for value in inputs]
+    return [value.clone() if isinstance(value, torch.Tensor) else copy.copy(value) for value in kept]
+
+
+def _kind(output: Any) -> str:
+    """The type of a result, and of what is in it."""
+    if isinstance(output, list | tuple):
+        inside = ", ".join(type(item).__name__ for item in output[:6])
+        return f"{type(output).__name__} of {len(output)} ({inside})"
+    return type(output).__name__
+
+
+def _tensor(part: Any, kind: Any) -> torch.Tensor | None:
+    """A part of a result as a tensor; None if it is not of that kind, or no numbers."""
+    if not isinstance(part, kind) or (kind is not torch.Tensor and part.dtype.kind not in "fiub"):
+        return None
+    return part if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part))
+
+
+def _same(a: Any, b: Any) -> bool:
+    a, b = (value if isinstance(value, np.ndarray) else _array(value) for value in (a, b))
+    return np.array_equal(a, b, equal_nan=True)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
@@ -242,11 +375,13 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 
 class _Watch(contextlib.ExitStack):
-    """Collects the names of torch functions called and of the operations they dispatch to."""
+    """Collects the names of torch functions called and of the operations they dispatch to; `trace`: values too."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace: bool = False) -> None:
         super().__init__()
         seen = self.seen = set()
+        values: list[np.ndarray] = []
+        self.values = values
 
         class Functions(TorchFunctionMode):
             def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -256,7 +391,11 @@ class _Watch(contextlib.ExitStack):
         class Operations(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
                 seen.add(func.overloadpacket.__name__)
-                return func(*args, **(kwargs or {}))
+                result = func(*args, **(kwargs or {}))
+                kept = trace and isinstance(result, torch.Tensor) and result.is_floating_point()
+                if kept and len(values) < MAX_TRACED and 1 < result.numel() <= MAX_TRACED_SIZE:
+                    values.append(np.sort(_array(result).flatten()))
+                return result
 
         self.enter_context(Functions())
         self.enter_context(Operations())

@@ -2,11 +2,15 @@
 
 import html
 import re
+import textwrap
 from dataclasses import dataclass
+
+import numpy as np
 
 from autograder.exercise import Mistake
 
 HOLDS, FAILS = "✓", "✗"
+MAX_SIDE = 12  # rows and columns of a picture
 
 
 @dataclass(frozen=True)
@@ -20,14 +24,40 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """Two matrices side by side, as they are and as they should be: the last two axes around the first difference.
+
+    Attributes:
+        title: which part of the result, and which of its matrices.
+        expected, got: rows of numbers.
+    """
+
+    title: str
+    expected: tuple[tuple[float, ...], ...]
+    got: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def of(cls, expected: np.ndarray, got: np.ndarray, at: tuple[int, ...], name: str = "") -> "Picture | None":
+        """The matrix that holds the place `at`; None where there is none, or it says no more than the place itself."""
+        if expected.ndim < 2 or min(expected.shape[-2:]) < 2:
+            return None
+        matrix = at[:-2]
+        index = f"[{', '.join(map(str, matrix))}]" if matrix else ""
+        shown = [tuple(tuple(row[:MAX_SIDE]) for row in a[matrix][:MAX_SIDE].tolist()) for a in (expected, got)]
+        return cls(f"{name or 'result'}{index}", *shown)
+
+
+@dataclass(frozen=True)
 class Difference:
-    """Where a visible case first differs."""
+    """Where a visible case first differs; `way`: how far the way to the result was right."""
 
     case: str
     where: str
     expected: str
     got: str
     note: str = ""
+    way: str = ""
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +72,7 @@ class Verdict:
         difference: the first difference on a visible case, if there is one to show.
         error: the student's own lines of an exception, if one was raised.
         printed: what the code printed on a visible case.
+        properties: what else is known of all results, for no points: a title, and whether it holds.
     """
 
     exercise: str
@@ -51,6 +82,7 @@ class Verdict:
     difference: Difference | None = None
     error: tuple[str, ...] = ()
     printed: str = ""
+    properties: tuple[tuple[str, bool], ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -77,7 +109,10 @@ class Verdict:
         if self.difference:
             d = self.difference
             lines += ["", f"  First difference ({d.case}), at {d.where}:", f"    expected {d.expected}, got {d.got}"]
-            lines += [f"    {d.note}"] if d.note else []
+            lines += [f"    {said}" for said in (d.note, d.way) if said]
+        if self.properties:
+            said = " · ".join(f"{HOLDS if holds else FAILS} {title}" for title, holds in self.properties)
+            lines += ["", *textwrap.wrap(said, 110, initial_indent="  Seen besides: ", subsequent_indent="    ")]
         if self.printed:
             lines += ["", "  Your code printed:"] + [f"    {line}" for line in self.printed.splitlines()]
         return "\n".join(lines)
@@ -140,10 +175,43 @@ class Verdict:
             d = self.difference
             inside = f"First difference ({said(d.case)}), at {tag('code', said(d.where))}: expected "
             inside += f"{tag('code', said(d.expected))}, got {tag('code', said(d.got))}."
-            parts.append(tag("p", inside, f" {said(d.note)}" if d.note else "", style="margin:.5em 0"))
+            notes = "".join(f" {said(text)}" for text in (d.note, d.way) if text)
+            parts.append(tag("p", inside, notes, style="margin:.5em 0"))
+            if d.picture:
+                parts.append(_side_by_side(d.picture))
+        if self.properties:
+            seen = " · ".join(f"{HOLDS if holds else FAILS} {said(title)}" for title, holds in self.properties)
+            parts.append(tag("p", tag("em", "Seen besides: "), seen, style="margin:.5em 0;font-size:.9em"))
         if self.printed:
             parts.append(tag("details", tag("summary", "What your code printed"), tag("pre", said(self.printed))))
         return tag("div", *parts, style=f"border-left:4px solid {color};padding:.3em 0 .3em 1em;margin:.3em 0")
+
+
+def _side_by_side(picture: Picture) -> str:
+    """Two matrices as tables of coloured cells, on one scale: what the result should be, and what it is."""
+    values = np.array([picture.expected, picture.got], dtype=float)
+    finite = values[np.isfinite(values)]
+    largest = float(np.abs(finite).max(initial=0.0)) or 1.0
+
+    def cell(value: float) -> str:
+        if not np.isfinite(value):
+            return f'<td style="{_CELL}background:#888;color:#fff">{"nan" if np.isnan(value) else "∞"}</td>'
+        share = abs(value) / largest
+        base = (0, 114, 178) if value < 0 else (213, 94, 0)  # blue below zero, vermilion above
+        color = ",".join(str(round(255 + (c - 255) * share)) for c in base)
+        ink = "#fff" if share > 0.6 else "#222"
+        return f'<td style="{_CELL}background:rgb({color});color:{ink}">{value:.2g}</td>'
+
+    def table(name: str, rows: tuple[tuple[float, ...], ...]) -> str:
+        body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+        title = html.escape(f"{picture.title}, {name}")
+        return f'<td style="padding:0 1.5em 0 0;vertical-align:top">{title}<table><tbody>{body}</tbody></table></td>'
+
+    both = table("expected", picture.expected) + table("yours", picture.got)
+    return f"<table><tbody><tr>{both}</tr></tbody></table>"
+
+
+_CELL = "padding:.1em .3em;font-size:.75em;text-align:right;"
 
 
 def not_judged(

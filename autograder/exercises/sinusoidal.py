@@ -7,7 +7,7 @@ from torch import Tensor
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Weights
 from headroom import reference
 
-BASES = {"base": 1000.0, "base_100": 100.0, "base_100000": 100000.0}
+BASES = {"base": 1000.0, "base_100000": 100000.0}
 
 
 def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
@@ -118,7 +118,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "The frequencies run from 1 to another slowest one than the formula's.",
             "Compare the constant with the formula.",
             "base",
-            also=("base_100", "base_100000"),
+            also=("base_100000",),
         ),
         Mistake(
             "concatenated",
