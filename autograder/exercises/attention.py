@@ -1,0 +1,719 @@
+"""Queries, keys and values; their scores; attention with a mask (lab 1)."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder.exercise import Case, Criterion, Exercise, Mistake, Property, Weights
+from headroom import reference
+
+# --- Projecting --------------------------------------------------------------------------------------------------
+
+
+def projection_cases(rng: np.random.Generator) -> list[Case]:
+    """Sizes all different, so that no axis can stand in for another; then all widths equal, where everything fits."""
+
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, **kwargs) -> Case:
+        batch, tokens, d_model, d_k, d_v = map(int, sizes)
+        shapes = ((batch, tokens, d_model), (d_model, d_k), (d_model, d_k), (d_model, d_v))
+        inputs = tuple(source.normal(0.0, 1.0 if i == 0 else d_model**-0.5, shape) for i, shape in enumerate(shapes))
+        label = f"batch {batch}, tokens {tokens}, d_model {d_model}, d_k {d_k}, d_v {d_v}"
+        return Case(tag, label, inputs, differentiate=True, **kwargs)
+
+    visible = np.random.default_rng(10)
+    width = int(rng.choice([5, 6, 7]))
+    return [
+        case("values", (2, 5, 6, 4, 3), visible, visible=True),
+        case("values", tuple(rng.permutation([2, 3, 4, 5, 6])), rng),
+        case("values", tuple(rng.permutation([2, 3, 4, 5, 7])), rng),
+        case("sizes", (2, 3, 4, 4, 4), visible, visible=True),
+        case("sizes", (3, 2, width, width, width), rng),
+        case("sizes", (1, 1, 3, 1, 2), rng),
+        case("manners", (2, 3, 6, 5, 4), rng, dtype="float32"),
+    ]
+
+
+def projections(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, ...]:
+    x, w_q, w_k, w_v = inputs
+    return x @ w_q, x @ w_k, x @ w_v
+
+
+def projections_with(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, ...]:
+    """The three projections with mistakes switched on."""
+    x, w_q, w_k, w_v = inputs
+    if "detached" in slips:
+        x, w_q, w_k, w_v = (tensor.detach() for tensor in inputs)
+    if "shared_qkv" in slips:
+        w_k = w_v = w_q
+    elif "shared_qk" in slips:
+        w_k = w_q
+    elif "k_for_v" in slips:
+        w_v = w_k
+    elif "q_for_v" in slips:
+        w_v = w_q
+
+    def project(x: Tensor, w: Tensor) -> Tensor:
+        if "w_transposed" in slips:
+            return x @ w.T
+        if "w_left" in slips:
+            return w @ x
+        if "w_left_transposed" in slips:
+            return w.T @ x
+        return x @ w
+
+    q = project(x, w_q)
+    k = project(q if "chained" in slips else x, w_k)
+    v = x if "x_for_v" in slips else project(k if "chained" in slips else x, w_v)
+    if "scaled_q" in slips:
+        q = q / math.sqrt(q.size(-1))
+    if "exchanged_qk" in slips:
+        return k, q, v
+    return (q, v, k) if "exchanged_kv" in slips else (q, k, v)
+
+
+def projection_shapes(case: Case) -> tuple[tuple[int, ...], ...]:
+    x, *maps = case.inputs
+    return tuple((*x.shape[:-1], w.shape[-1]) for w in maps)
+
+
+DETACHED = Mistake(
+    "detached",
+    "cut off from the gradient",
+    "The outputs are right, but no gradient gets through: nothing before this function could learn.",
+    "Look for `detach`, `no_grad`, `.data`, `.item()`, `.numpy()` or a new tensor made of the numbers of an old one.",
+    "gradient",
+    costs=("gradients",),
+)
+OVERWRITTEN = Mistake(
+    "overwritten",
+    "the caller's tensor is changed",
+    "Something is done in place to an argument: after the call, the caller's tensor is another one.",
+    "Look for `/=`, `*=`, `+=` or a method whose name ends in an underscore.",
+    sign=lambda seen: seen.input_changed,
+    switchable=False,
+    costs=("manners",),
+)
+
+PROJECT_QKV = Exercise(
+    name="project_qkv",
+    returns="three tensors: q and k of shape (batch, tokens, d_k), v of shape (batch, tokens, d_v)",
+    parts=("q", "k", "v"),
+    shape=projection_shapes,
+    criteria=(
+        Criterion("shape", "runs, and q, k and v have their shapes", 0.1),
+        Criterion("values", "each token projected by three maps, returned as q, k, v", 0.5),
+        Criterion("sizes", "d_k = d_v = d_model too, and a single token", 0.2),
+        Criterion("gradients", "gradients reach x and all three maps", 0.1),
+        Criterion("manners", "x and the maps stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=(
+        OVERWRITTEN,
+        Mistake(
+            "w_transposed",
+            "the maps are transposed",
+            "x meets Wᵀ in place of W. Where d_k = d_model the shapes fit, nothing is raised, and every number is "
+            "wrong; elsewhere it is an error.",
+            "Compare the shape of a map as the task gives it with that of `nn.Linear`'s weight.",
+            "map",
+        ),
+        Mistake(
+            "w_left",
+            "the map stands on the left",
+            "W x sums over the tokens, or does not fit at all; it is the features of a token that are mapped.",
+            "Write down both shapes in the order of your product. Which two sizes meet in the middle?",
+            "map",
+            also=("w_left_transposed",),
+        ),
+        Mistake(
+            "shared_qkv",
+            "one projection for query, key and value",
+            "A token asks, answers and carries with the same vector, so it mostly finds itself.",
+            "How many different maps does the task list?",
+            "source",
+        ),
+        Mistake(
+            "shared_qk",
+            "one projection for query and key",
+            "The scores become symmetric: i looks at j exactly as strongly as j at i.",
+            "Which map makes the keys?",
+            "source",
+        ),
+        Mistake(
+            "k_for_v",
+            "the values are made by the keys' map",
+            "What a token hands over is what it is found by; the value map is not used.",
+            "Follow each of the three maps from the signature to its product.",
+            "source",
+        ),
+        Mistake(
+            "q_for_v",
+            "the values are made by the queries' map",
+            "What a token hands over is what it looks for; the value map is not used.",
+            "Follow each of the three maps from the signature to its product.",
+            "source",
+        ),
+        Mistake(
+            "x_for_v",
+            "the tokens stand in for the values",
+            "v is x itself: the value map is not used.",
+            "How many features should a value have?",
+            "source",
+        ),
+        Mistake(
+            "exchanged_qk",
+            "q and k have changed places",
+            "The queries are returned where the keys belong, and the keys where the queries belong.",
+            "Which order does the `return` have, and which order does the task have?",
+            "order",
+        ),
+        Mistake(
+            "exchanged_kv",
+            "k and v have changed places",
+            "The values are returned where the keys belong, and the keys where the values belong.",
+            "Which order does the `return` have, and which order does the task have?",
+            "order",
+        ),
+        Mistake(
+            "chained",
+            "each projection reads the one before",
+            "The keys are made of the queries, and the values of the keys; all three should be made of the tokens.",
+            "What stands on the left of each of your three products?",
+            "input",
+        ),
+        Mistake(
+            "scaled_q",
+            "the queries are divided already",
+            "The scaling belongs to the scores, not to the projection: whoever scales the scores divides twice.",
+            "Compare your lines with the formulas. Is there a root in them?",
+            "scale",
+        ),
+        DETACHED,
+    ),
+    cases=projection_cases,
+    reference=projections,
+    variation=projections_with,
+)
+
+# --- Scores ------------------------------------------------------------------------------------------------------
+
+
+def _qk(source: np.random.Generator, lead: tuple[int, ...], n_queries: int, n_keys: int, d_k: int, size: float = 1.0):
+    """Queries and keys whose scores are of a size at which the softmax is neither flat nor a choice."""
+    return source.normal(0.0, size, (*lead, n_queries, d_k)), source.normal(0.0, size, (*lead, n_keys, d_k))
+
+
+def _words(lead: tuple[int, ...], n_queries: int, n_keys: int, d_k: int) -> str:
+    front = {0: "no leading axes", 1: f"batch {lead[0]}" if lead else ""}.get(len(lead), f"leading axes {lead}")
+    return f"{front}, {n_queries} queries, {n_keys} keys, d_k {d_k}"
+
+
+def score_cases(rng: np.random.Generator) -> list[Case]:
+    """Sizes all different, d_k no square number; as many queries as keys, where transposed scores fit."""
+
+    def case(tag: str, sizes: tuple, source: np.random.Generator, **kwargs) -> Case:
+        return Case(tag, _words(*sizes), _qk(source, *sizes), **kwargs)
+
+    visible = np.random.default_rng(11)
+    batch, n_queries, n_keys, d_k = (int(n) for n in rng.permutation([2, 3, 5, 6]))
+    return [
+        case("values", ((2,), 3, 5, 7), visible, visible=True, differentiate=True),
+        case("values", ((2,), 4, 4, 6), visible, visible=True),
+        case("values", ((batch,), n_queries, n_keys, d_k), rng, differentiate=True),
+        case("values", ((3,), 4, 4, int(rng.choice([2, 5, 7]))), rng),
+        case("leading", ((), 3, 4, 5), visible, visible=True),
+        case("leading", ((2, 4), 3, 5, 6), rng),
+        case("leading", ((2, 3, 1), 4, 5, 7), rng),
+        case("manners", ((2,), 3, 4, 5), rng, dtype="float32"),
+    ]
+
+
+def scaled_scores(build: None, inputs: tuple, weights: Weights) -> Tensor:
+    q, k = inputs
+    return q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+
+
+def scores_with(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """The scaled scores with mistakes switched on."""
+    q, k = inputs
+    if "detached" in slips:
+        q, k = q.detach(), k.detach()
+    d_k = q.size(-1)
+    if "queries_twice" in slips:
+        k = q
+    elif "keys_twice" in slips:
+        q = k
+    if "transposed" in slips:
+        q, k = k, q
+    if "no_transpose" in slips:
+        scores = q @ k
+    elif "viewed" in slips:
+        scores = q @ k.reshape(*k.shape[:-2], k.size(-1), k.size(-2))
+    elif "fixed_axes" in slips:
+        scores = q @ k.transpose(1, 2)
+    elif "reversed_axes" in slips:
+        scores = q @ k.permute(*reversed(range(k.dim())))
+    else:
+        scores = q @ k.mT
+    divisors = {
+        "unscaled": lambda: 1.0,
+        "scaled_after": lambda: 1.0,
+        "by_d_k": lambda: d_k,
+        "multiplied": lambda: 1 / math.sqrt(d_k),
+        "floored_root": lambda: math.isqrt(d_k),
+        "by_n_keys": lambda: math.sqrt(inputs[1].size(-2)),
+        "by_n_queries": lambda: math.sqrt(inputs[0].size(-2)),
+        "by_axis_1": lambda: math.sqrt(inputs[0].size(1)),
+    }
+    scores = scores / next((divisor() for key, divisor in divisors.items() if key in slips), math.sqrt(d_k))
+    return scores.softmax(-1) if "softmax_too" in slips else scores
+
+
+OF_SCORES = (
+    OVERWRITTEN,
+    Mistake(
+        "unscaled",
+        "no scaling",
+        "The scores are not divided: they grow with d_k and the softmax saturates.",
+        "Look at what happens to q·k before the softmax.",
+        "scale",
+        costs=("values",),
+    ),
+    Mistake(
+        "by_d_k",
+        "divided by d_k instead of its root",
+        "The scores come out too small, so the attention is too flat.",
+        "What is the standard deviation of a dot product of d_k terms?",
+        "scale",
+        costs=("values",),
+    ),
+    Mistake(
+        "floored_root",
+        "the root is rounded down",
+        "√d_k is cut to a whole number, which is right only where d_k is a square number.",
+        "What does `int(…)` or `//` make of √7?",
+        "scale",
+        costs=("values",),
+    ),
+    Mistake(
+        "by_n_keys",
+        "divided by the root of a number of tokens",
+        "The number of tokens has no part in the size of one score.",
+        "How many terms does one dot product add up? Which axis of q has that many entries?",
+        "scale",
+        also=("by_n_queries", "by_axis_1"),
+        costs=("values",),
+    ),
+    Mistake(
+        "multiplied",
+        "multiplied by √d_k",
+        "The scores are made larger where they should be made smaller.",
+        "Should wider queries and keys give larger or smaller scores?",
+        "scale",
+        costs=("values",),
+    ),
+    Mistake(
+        "transposed",
+        "the scores are transposed",
+        "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
+        "Whose row is it: the query's or the key's?",
+        "product",
+    ),
+    Mistake(
+        "queries_twice",
+        "the queries are compared with themselves",
+        "Q Qᵀ is used for Q Kᵀ: the keys play no part.",
+        "Where in your product does `k` occur?",
+        "product",
+    ),
+    Mistake(
+        "keys_twice",
+        "the keys are compared with themselves",
+        "K Kᵀ is used for Q Kᵀ: the queries play no part.",
+        "Where in your product does `q` occur?",
+        "product",
+    ),
+    Mistake(
+        "no_transpose",
+        "the keys are not transposed",
+        "q and k are multiplied as they come: the features of a query meet the tokens' axis of the keys.",
+        "Write down both shapes in the order of your product. Which two sizes meet in the middle?",
+        "axes",
+    ),
+    Mistake(
+        "viewed",
+        "a `view` in place of the transpose",
+        "`view` and `reshape` read the memory on in order: the shape is that of Kᵀ, but each column holds pieces of "
+        "several keys.",
+        "Try both on `torch.arange(6).view(2, 3)`. Which of them exchanges rows and columns?",
+        "axes",
+    ),
+    Mistake(
+        "fixed_axes",
+        "the axes are counted from the front",
+        "Axes 1 and 2 are exchanged: right with one batch axis, wrong with none or two.",
+        "Which numbers name the last two axes, however many come before them?",
+        "axes",
+        costs=("leading",),
+    ),
+    Mistake(
+        "reversed_axes",
+        "`.T` reverses every axis",
+        "With a batch in front, `.T` moves it to the end; only the last two axes should be exchanged.",
+        "Print the shape of `k.T` for k of shape (2, 5, 7).",
+        "axes",
+    ),
+    DETACHED,
+)
+
+ATTENTION_SCORES = Exercise(
+    name="attention_scores",
+    returns="a tensor of shape (..., n_queries, n_keys)",
+    shape=lambda case: (*case.inputs[0].shape[:-1], case.inputs[1].shape[-2]),
+    criteria=(
+        Criterion("shape", "runs, and there is one score for each query and key", 0.1),
+        Criterion("values", "each query with each key, divided by √d_k", 0.5),
+        Criterion("leading", "any number of leading axes", 0.2),
+        Criterion("gradients", "gradients reach q and k", 0.1),
+        Criterion("manners", "q and k stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=(
+        *OF_SCORES,
+        Mistake(
+            "softmax_too",
+            "the softmax is taken already",
+            "What is returned are the weights: shares of 1. The scores come before them.",
+            "What are the rows of your result, and what should they sum to?",
+            "softmax",
+        ),
+    ),
+    cases=score_cases,
+    reference=scaled_scores,
+    variation=scores_with,
+)
+
+# --- Attention ---------------------------------------------------------------------------------------------------
+
+
+def attention_cases(rng: np.random.Generator) -> list[Case]:
+    """Without a mask, with a causal one, with padding whose numbers would show; scores so large that exp overflows."""
+
+    def case(
+        tag: str, sizes: tuple, d_v: int, source: np.random.Generator, mask: str = "", size: float = 1.0, **kwargs
+    ) -> Case:
+        lead, n_queries, n_keys, _ = sizes
+        q, k = _qk(source, *sizes, size)
+        v = source.normal(size=(*lead, n_keys, d_v))
+        label = f"{_words(*sizes)}, d_v {d_v}" + (f", {mask} mask" if mask else "")
+        if not mask:
+            return Case(tag, label, (q, k, v), **kwargs)
+        if mask == "causal":
+            may = np.tril(np.ones((n_queries, n_keys), dtype=bool))
+        elif mask == "padding":
+            lengths = 1 + source.permutation(n_keys - 1)[: lead[0]]  # 1 … n_keys − 1, all different
+            may = np.arange(n_keys) < lengths.reshape(-1, 1, *[1] * len(lead))
+            filler = ~may.reshape(lead[0], *[1] * (len(lead) - 1), n_keys, 1)
+            k, v = np.where(filler, 12 * k, k), np.where(filler, 40 * v, v)
+        else:
+            may = source.random((*lead, n_queries, n_keys)) < 0.5
+            may |= np.arange(n_keys) == source.integers(n_keys, size=(*lead, n_queries, 1))  # each query has a key
+            may &= np.arange(n_keys) != (may.argmax(-1)[..., None] + 1) % n_keys  # and one that it may not see
+        return Case(tag, label, (q, k, v, may), **kwargs)
+
+    visible = np.random.default_rng(12)
+    batch, n_queries, n_keys, d_k, d_v = (int(n) for n in rng.permutation([2, 3, 4, 5, 6]))
+    return [
+        case("values", ((2,), 3, 5, 6), 4, visible, visible=True, differentiate=True),
+        case("values", ((2,), 4, 4, 5), 3, visible, visible=True),
+        case("values", ((batch,), n_queries, n_keys, d_k), d_v, rng, differentiate=True),
+        case("leading", ((), 3, 4, 5), 2, visible, visible=True),
+        case("leading", ((2, 3), 4, 5, 6), 7, rng),
+        case("mask", ((2,), 4, 4, 5), 3, visible, "padding", visible=True),
+        case("mask", ((3,), 4, 4, 5), 2, visible, "causal", visible=True, differentiate=True),
+        case("mask", ((2, 3), 5, 5, 6), 4, rng, "padding"),
+        case("mask", ((2,), 3, 6, 5), 4, rng, "random", differentiate=True),
+        case("large", ((2,), 3, 4, 5), 6, rng, size=60.0),
+        case("manners", ((2,), 4, 4, 6), 3, rng, "causal", dtype="float32"),
+    ]
+
+
+def attention(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, Tensor]:
+    return reference.scaled_dot_product_attention(*inputs)
+
+
+# How a row without any key comes out depends on how a hidden score is written: NaN, a plain mean, or as if all counted.
+WRITTEN = {"": -math.inf, "_filled": -1e9, "_added": -1e9}
+
+
+def attention_with(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, Tensor]:
+    """Scaled dot-product attention with mistakes switched on."""
+    q, k, v, mask = inputs if len(inputs) == 4 else (*inputs, None)
+    if "detached" in slips:
+        q, k, v = q.detach(), k.detach(), v.detach()
+    d_k = q.size(-1)
+    scores = scores_with(build, (q, k), weights, slips)
+    if mask is not None:
+        scores = _masked(scores, mask, slips)
+    axis = {"columns": -2, "over_axis_1": 1, "over_batch": 0, "over_heads": -3}
+    axis["over_implicit"] = 0 if scores.dim() == 3 else 1
+    over = next((axis[key] for key in axis if key in slips), -1)
+    if "no_softmax" in slips:
+        attended = scores if mask is None else scores.masked_fill(~mask, 0.0)
+    elif "no_maximum" in slips:
+        attended = scores.exp() / scores.exp().sum(over, keepdim=True)
+    else:
+        attended = scores.softmax(over)
+    if "mask_after" in slips and mask is not None:
+        attended = attended * mask
+    if "scaled_after" in slips:
+        attended = attended / math.sqrt(d_k)
+    source = q if "q_for_v" in slips else k if "k_for_v" in slips else v
+    output = attended.mT @ source if "weights_transposed" in slips else attended @ source
+    if "weights_out" in slips:
+        output = attended
+    if "scores_returned" in slips:
+        attended = scores
+    return (attended, output) if "exchanged" in slips else (output, attended)
+
+
+def _masked(scores: Tensor, mask: Tensor, slips: frozenset[str]) -> Tensor:
+    if slips & {"mask_ignored", "mask_after"}:
+        return scores
+    if "mask_added" in slips:
+        return scores + mask
+    if "filled_with_0" in slips:
+        return scores.masked_fill(~mask, 0.0)
+    if "filled_with_inf" in slips:
+        return scores.masked_fill(~mask, math.inf)
+    if "own_causal" in slips:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    way = next((way for way in WRITTEN if slips & {f"mask_inverted{way}", f"mask_on_queries{way}"}), "")
+    if f"mask_inverted{way}" in slips:
+        mask = ~mask
+    elif f"mask_on_queries{way}" in slips:
+        mask = mask.mT
+    return scores + WRITTEN[way] * ~mask if way == "_added" else scores.masked_fill(~mask, WRITTEN[way])
+
+
+def attention_shapes(case: Case) -> tuple[tuple[int, ...], ...]:
+    q, k, v = case.inputs[:3]
+    return (*q.shape[:-1], v.shape[-1]), (*q.shape[:-1], k.shape[-2])
+
+
+def attention_stages(build: None, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+    output, attended = attention(build, inputs, weights)
+    return {"scaled scores": scaled_scores(build, inputs[:2], weights), "weights": attended, "output": output}
+
+
+def _rows_sum_to_1(case: Case, outputs: tuple[np.ndarray, ...]) -> bool:
+    return bool(np.all(np.abs(outputs[1].sum(-1) - 1) < 1e-4))
+
+
+def _hidden_keys_weigh_nothing(case: Case, outputs: tuple[np.ndarray, ...]) -> bool | None:
+    if len(case.inputs) < 4 or outputs[1].shape != attention_shapes(case)[1]:
+        return None
+    return bool(np.all(np.abs(outputs[1][~np.broadcast_to(case.inputs[3], outputs[1].shape)]) < 1e-6))
+
+
+def _output_is_the_mean(case: Case, outputs: tuple[np.ndarray, ...]) -> bool | None:
+    if (outputs[0].shape, outputs[1].shape) != attention_shapes(case):
+        return None
+    with np.errstate(invalid="ignore"):
+        means = outputs[1].astype(float) @ case.inputs[2]
+        return bool(np.all(np.abs(outputs[0] - means) <= 1e-3 * np.abs(means).max()))
+
+
+SCALED_DOT_PRODUCT_ATTENTION = Exercise(
+    name="scaled_dot_product_attention",
+    returns="two tensors: the output, (..., n_queries, d_v), and the weights, (..., n_queries, n_keys)",
+    parts=("output", "weights"),
+    shape=attention_shapes,
+    criteria=(
+        Criterion("shape", "runs, and output and weights have their shapes", 0.1),
+        Criterion("values", "compare, scale, softmax, mix", 0.3),
+        Criterion("leading", "any number of leading axes", 0.1),
+        Criterion("mask", "a hidden key gets no weight, and the others share it", 0.2),
+        Criterion("large", "large scores do not overflow", 0.1),
+        Criterion("gradients", "gradients reach q, k and v", 0.1),
+        Criterion("manners", "q, k, v and the mask stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=(
+        *(replace(one, costs=()) if one.key in ("unscaled", "multiplied") else one for one in OF_SCORES),
+        Mistake(
+            "scaled_after",
+            "scaled after the softmax",
+            "The weights are divided, not the scores: each row sums to 1/√d_k.",
+            "Sum a row of your weights.",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "columns",
+            "softmax over the queries",
+            "The columns of the weights sum to 1; each query's row should.",
+            "Which axis of the scores counts the keys?",
+            "softmax",
+            also=("over_axis_1",),
+            costs=("values",),
+        ),
+        Mistake(
+            "over_batch",
+            "softmax over an axis in front",
+            "The samples of the batch, or the heads, compete with each other for every pair of tokens.",
+            "Which axis of the scores counts the keys? Does your softmax name it?",
+            "softmax",
+            also=("over_heads", "over_implicit"),
+            costs=("values",),
+        ),
+        Mistake(
+            "no_softmax",
+            "no softmax",
+            "The scores themselves weigh the values: they are neither positive nor do they sum to 1.",
+            "What turns scores into weights?",
+            "softmax",
+        ),
+        Mistake(
+            "no_maximum",
+            "exp of large scores overflows",
+            "From a score of 710 on, exp gives infinity, and infinity divided by infinity is NaN.",
+            "Only differences of scores count. What may you take off a whole row before you exponentiate it?",
+            "softmax",
+            costs=("large",),
+        ),
+        Mistake(
+            "weights_transposed",
+            "the weights are transposed before they meet the values",
+            "Each token is given to others in the shares in which it should take from them.",
+            "Sum a row of what you multiply the values by.",
+            "apply",
+            costs=("values",),
+        ),
+        Mistake(
+            "weights_out",
+            "the weights are returned as the output",
+            "The values are never averaged: v plays no part.",
+            "What do the weights weigh?",
+            "apply",
+        ),
+        Mistake(
+            "k_for_v",
+            "the keys stand in for the values",
+            "The weights average the keys; v plays no part.",
+            "What do the weights multiply?",
+            "apply",
+            costs=("values",),
+        ),
+        Mistake(
+            "q_for_v",
+            "the queries stand in for the values",
+            "The weights average the queries; v plays no part.",
+            "What do the weights multiply?",
+            "apply",
+            costs=("values",),
+        ),
+        Mistake(
+            "scores_returned",
+            "the scores are returned as the weights",
+            "The output is right, but the second result is what went into the softmax, not what came out of it.",
+            "Sum a row of the second result.",
+            "results",
+            costs=("values",),
+        ),
+        Mistake(
+            "exchanged",
+            "output and weights have changed places",
+            "The weights come first and the output second; the task has them the other way round.",
+            "Which order does the `return` have?",
+            "results",
+            costs=("shape",),
+        ),
+        Mistake(
+            "mask_ignored",
+            "the mask has no effect",
+            "The result is the same with and without a mask: it is not used, or the masked scores are thrown away.",
+            "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
+            "mask",
+            costs=("mask",),
+        ),
+        Mistake(
+            "mask_after",
+            "masked after the softmax",
+            "The hidden weights are set to 0, but the row no longer sums to 1.",
+            "Where must a hidden key be hidden, so that the others share its weight?",
+            "mask",
+            costs=("mask",),
+        ),
+        Mistake(
+            "filled_with_0",
+            "hidden scores set to 0",
+            "exp(0) = 1: a hidden key still gets weight.",
+            "Which score has the exponential 0?",
+            "mask",
+            costs=("mask",),
+        ),
+        Mistake(
+            "filled_with_inf",
+            "hidden scores set to plus infinity",
+            "A hidden key gets the largest score that there is, and the softmax of infinity is NaN.",
+            "Look at the sign of what hidden scores are replaced with.",
+            "mask",
+            costs=("mask",),
+        ),
+        Mistake(
+            "mask_inverted",
+            "the mask is inverted",
+            "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+            "Which value of the mask does `masked_fill` replace?",
+            "mask",
+            also=("mask_inverted_filled", "mask_inverted_added"),
+            costs=("mask",),
+        ),
+        Mistake(
+            "mask_on_queries",
+            "the mask lies on the queries",
+            "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
+            "Which axis of the scores counts the keys?",
+            "mask",
+            also=("mask_on_queries_filled", "mask_on_queries_added"),
+            costs=("mask",),
+        ),
+        Mistake(
+            "mask_added",
+            "the mask is added to the scores",
+            "True counts as 1 and False as 0: a visible key's score rises by 1, and nothing is hidden.",
+            "What must be added to a score, so that its exponential is 0?",
+            "mask",
+            costs=("mask",),
+        ),
+        Mistake(
+            "own_causal",
+            "every mask is taken for the causal one",
+            "A triangle of your own is used whenever there is a mask; what the given mask says plays no part.",
+            "Is the `mask` that was passed in used for anything but the question whether there is one?",
+            "mask",
+            costs=("mask",),
+        ),
+    ),
+    cases=attention_cases,
+    reference=attention,
+    variation=attention_with,
+    stages=attention_stages,
+    properties=(
+        Property("each row of the weights sums to 1", _rows_sum_to_1),
+        Property("a hidden key has the weight 0", _hidden_keys_weigh_nothing),
+        Property("the output is the mean of the values under the weights", _output_is_the_mean),
+    ),
+    forbidden=frozenset(
+        {
+            "scaled_dot_product_attention",
+            "_scaled_dot_product_flash_attention_for_cpu",
+            "_scaled_dot_product_attention_math",
+            "multi_head_attention_forward",
+            "_native_multi_head_attention",
+        }
+    ),
+    forbidden_reason="The task is to write the attention yourself: compare, scale, mask, softmax, mix.",
+    tolerance=lambda case, expected: 1e-3 if case.tag == "large" else 1e-5,
+)
