@@ -36,8 +36,35 @@ MAX_TRACED = 400  # values on the way that are reported of one call
 MAX_TRACED_SIZE = 2_000  # elements of one of these
 SECONDS = 20.0  # that all cases of a request may take where it does not say
 
+
+def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A stand-in for a decoder: what comes next depends on the row, the place, and every token so far and its place.
+
+    Args:
+        rows: `(batch, places, n_target)`, what each row adds at each place.
+        before: `(places, n_target, n_target)`, what a token at a place adds there and at all places after it.
+    """
+    own, added = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy())
+    batch, places, _ = own.shape
+
+    def next_logits(tokens: torch.Tensor) -> torch.Tensor:
+        """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
+        if not isinstance(tokens, torch.Tensor) or tokens.dtype != torch.int64:
+            kind = tokens.dtype if isinstance(tokens, torch.Tensor) else type(tokens).__name__
+            raise TypeError(f"next_logits takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+        if tokens.dim() != 2 or len(tokens) != batch or not 1 <= tokens.size(1) <= 8 * places:
+            raise ValueError(
+                f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to {8 * places}; "
+                f"it got shape {tuple(tokens.shape)}"
+            )
+        place = torch.arange(tokens.size(1)) % places
+        return own[:, place] + added[place, tokens].cumsum(1)
+
+    return next_logits
+
+
 # What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
-MADE: dict[str, Callable[..., Any]] = {}
+MADE: dict[str, Callable[..., Any]] = {"next_logits": _next_logits}
 
 
 # --- The wire: plain values and typed arrays, as bytes -----------------------------------------------------------
