@@ -1,0 +1,245 @@
+"""Self-attention that keeps the keys and values of earlier tokens (lab 6)."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
+from autograder.exercises import multi_head
+from autograder.exercises.decoder import KNOWN, _module, project, split_heads
+from headroom import reference
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """A whole text in one call, token by token, in pieces; last in pieces between which the weights change."""
+    visible = np.random.default_rng(63)
+
+    def case(tag: str, steps: tuple[int, ...], source: np.random.Generator, batch: int = 2, **kwargs) -> Case:
+        d_head, n_heads = (5, 3) if batch == 2 else (4, 2)
+        x = source.normal(size=(batch, sum(steps), n_heads * d_head))
+        how = "in one call" if len(steps) == 1 else f"in calls of {', '.join(map(str, steps))}"
+        label = f"batch {batch}, {sum(steps)} tokens {how}, d_model {n_heads * d_head}, {n_heads} heads"
+        label += ", weights changed between the calls" if "drift" in kwargs else ""
+        return Case(tag, label, (x,), (n_heads * d_head, n_heads), steps=steps, **kwargs)
+
+    return [
+        case("whole", (4,), visible, visible=True, differentiate=True),
+        case("whole", (7,), rng, batch=3, differentiate=True),
+        case("steps", (1, 1, 1, 1), visible, visible=True),
+        case("steps", (1,) * 5, rng, batch=3),
+        case("pieces", (2, 4), visible, visible=True),
+        case("pieces", tuple(map(int, rng.permutation([4, 1, 2]))), rng, batch=3),
+        case("kept", (3, 1, 2), visible, visible=True, drift=1.25),
+        case("kept", tuple(map(int, rng.permutation([1, 2, 4]))), rng, batch=3, drift=0.8),
+        case("manners", (2, 1), rng, batch=3, dtype="float32"),
+    ]
+
+
+def right_answer(build: tuple, inputs: tuple, weights: Weights) -> tuple[Tensor, reference.KeyValueCache]:
+    """One call: the new tokens and the cache of the call before in, their output and the cache out."""
+    x, before = inputs
+    cache = reference.KeyValueCache()
+    if before is not None:
+        cache.append(before.keys, before.values)
+    named = {}
+    for role in "qkvo":
+        named[f"w_{role}.weight"] = weights[f"{role}_weight"]
+        named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=x.dtype))
+    mask = reference.causal_mask(len(cache) + x.size(1))[len(cache) :]  # (new tokens, all tokens)
+    module = _module(reference.MultiHeadSelfAttention, build)
+    return functional_call(module, named, (x, mask), {"cache": cache}), cache
+
+
+def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, object]:
+    """One call of cached self-attention with mistakes switched on."""
+    x, before = inputs
+    n_heads, new = build[1], x.size(1)
+    if "recomputed" in slips:
+        x = state = x if before is None else torch.cat([before, x], dim=1)
+        before = None
+    by = {"q": "q", "k": "k", "v": "v"}
+    if "shared_qk" in slips:
+        by["k"] = "q"
+    elif "k_for_v" in slips:
+        by["v"] = "k"
+    elif "shared_qkv" in slips:
+        by = dict.fromkeys("qkv", next((r for r in "qkv" if f"{r}_weight" in weights), "o"))
+    own = tuple(split_heads(project(x, weights, by[r]), n_heads, slips) for r in "qkv")
+    q, k, v = own
+    if before is not None and "cache_unused" not in slips:
+        axis = next((place for place, key in enumerate(AXES) if key in slips), -2)
+        joined = [
+            torch.cat([new, old] if "new_first" in slips else [old, new], dim=axis)
+            for old, new in zip(before, own, strict=True)
+        ]
+        q = joined[0] if "queries_kept" in slips else q
+        k = joined[1]
+        v = v if "values_not_kept" in slips else joined[2]
+    if "recomputed" not in slips:
+        state = own if "only_new_kept" in slips else (q, v, k) if "exchanged" in slips else (q, k, v)
+    scores = q @ k.mT
+    if "unscaled" not in slips:
+        scores = scores / math.sqrt(build[0] if "by_d_model" in slips else q.size(-1))
+    every = torch.ones(scores.shape[-2:], dtype=torch.bool)
+    if "mask_from_the_first" in slips:
+        mask = every.tril()
+    elif "mask_of_the_new" in slips:
+        mask = torch.ones(new, new, dtype=torch.bool).tril()
+    elif "no_self" in slips:
+        mask = every.tril(every.size(1) - every.size(0) - 1)
+    else:
+        mask = every.tril(every.size(1) - every.size(0))
+    if "no_causal_mask" not in slips:
+        scores = scores.masked_fill(~mask, -math.inf)
+    heads = scores.softmax(-2 if "columns" in slips else -1) @ v
+    if "no_transpose" in slips:
+        merged = heads.flatten(-2)
+    else:
+        merged = heads.reshape(*x.shape) if "view_merge" in slips else heads.transpose(1, 2).flatten(-2)
+    out = merged if "no_output" in slips else project(merged, weights, "o")
+    out = out + x if "residual" in slips else out
+    return (out[:, -new:] if "recomputed" in slips else out), state
+
+
+AXES = ("over_batch", "over_heads", "", "over_features")  # the axes of (batch, heads, tokens, d_head)
+
+MISTAKES = (
+    KNOWN["unregistered"],
+    KNOWN["overwritten"],
+    Mistake(
+        "recomputed",
+        "the tokens are kept, not their keys and values",
+        "Each call computes the keys and values of all earlier tokens once more: the result is the same, the work is "
+        "not saved.",
+        "What do you put into the cache? What is left to compute of an earlier token in the next call?",
+        "kept",
+        costs=("kept",),
+    ),
+    Mistake(
+        "cache_unused",
+        "the new tokens see only each other",
+        "Nothing of the earlier calls reaches the scores, or nothing is handed on: each call begins anew.",
+        "Follow the cache: out of one call, into the next, up to the scores.",
+        "kept",
+        costs=("steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "only_new_kept",
+        "only the last call is remembered",
+        "The cache that is returned holds the new tokens alone: each call sees the one before, and none earlier.",
+        "How many tokens does your cache hold after three calls?",
+        "kept",
+        costs=("steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "new_first",
+        "the new tokens stand before the old",
+        "The order of keys in the cache is another than the causal mask takes it to be.",
+        "In which order are the two joined, and which columns does the mask hide?",
+        "joined",
+        costs=("pieces", "kept"),
+    ),
+    Mistake(
+        "over_features",
+        "joined along the wrong axis",
+        "Old and new are joined along the batch, the heads or the features; the number of tokens should grow.",
+        "Print the shape of the keys after the second call. Which axis counts tokens, after the heads are split?",
+        "joined",
+        also=("over_heads", "over_batch"),
+        costs=("steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "queries_kept",
+        "the queries are kept as well",
+        "Old tokens ask again: the result has a row for every token so far, and not only for the new ones.",
+        "How many rows should one call return? Which of q, k and v does an earlier token still need?",
+        "queries",
+        costs=("shape", "steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "exchanged",
+        "keys and values change places in the cache",
+        "What one call puts in as values, the next takes out as keys.",
+        "In which order do you put them in, and in which do you take them out?",
+        "exchanged",
+        costs=("steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "values_not_kept",
+        "the values of earlier tokens are missing",
+        "The keys grow from call to call, the values do not: there are more weights than values.",
+        "Print the shapes of keys and values after the second call.",
+        "values",
+        costs=("steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "no_causal_mask",
+        "no causal mask within a call",
+        "Tokens that come in together all see each other, so an earlier one sees a later one.",
+        "Send a text of several tokens through in one call. What may its first token see?",
+        "mask",
+        costs=("whole", "pieces", "kept"),
+    ),
+    Mistake(
+        "mask_from_the_first",
+        "the mask begins at the first token",
+        "The first new token may see only key 0, the second keys 0 and 1, as if nothing came before them.",
+        "The first row of the mask belongs to the first *new* token. How many keys may that see?",
+        "mask",
+        costs=("steps", "pieces", "kept"),
+    ),
+    Mistake(
+        "mask_of_the_new",
+        "the mask counts only the new tokens",
+        "It has as many columns as there are new tokens; the keys are more.",
+        "Which two numbers are the shape of the scores in the second call?",
+        "mask",
+        costs=("pieces", "kept"),
+    ),
+    Mistake(
+        "no_self",
+        "a token may not see itself",
+        "The mask hides the diagonal: the first token has nothing to attend to, and becomes NaN.",
+        "Print the mask's first row.",
+        "mask",
+    ),
+    KNOWN["view_split"],
+    KNOWN["no_transpose"],
+    KNOWN["view_transposed"],
+    KNOWN["view_merge"],
+    KNOWN["interleaved"],
+    KNOWN["no_output"],
+    KNOWN["residual"],
+    KNOWN["shared_qk"],
+    KNOWN["shared_qkv"],
+    KNOWN["k_for_v"],
+    KNOWN["unscaled"],
+    KNOWN["by_d_model"],
+    KNOWN["columns"],
+)
+
+CACHED_SELF_ATTENTION = Exercise(
+    name="CachedSelfAttention",
+    returns="a tensor of the shape of x, (batch, tokens, d_model), and the cache",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the output has the shape of x", 0.1),
+        Criterion("whole", "a whole text in one call: no token sees a later one", 0.2),
+        Criterion("steps", "token by token: the earlier ones come from the cache", 0.2),
+        Criterion("pieces", "several tokens at a time", 0.2),
+        Criterion("kept", "keys and values are kept as they were, not computed again", 0.1),
+        Criterion("gradients", "gradients reach x and all four maps", 0.1),
+        Criterion("manners", "all layers registered, x stays untouched, the same call twice gives the same", 0.1),
+    ),
+    mistakes=MISTAKES,
+    cases=cases,
+    reference=right_answer,
+    variation=variation,
+    mappings=multi_head.mappings,
+    needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
+    forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
+    forbidden_reason="The task is to write attention and its cache yourself, around the function that is given.",
+)

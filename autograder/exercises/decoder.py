@@ -1,0 +1,593 @@
+"""Cross-attention, and the decoder block around it (lab 6)."""
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
+from autograder.exercises import multi_head, reading
+from headroom import reference
+
+KNOWN = {mistake.key: mistake for mistake in multi_head.MISTAKES}
+
+
+def padding(source: np.random.Generator, batch: int, n_tokens: int) -> np.ndarray:
+    """A mask (batch, 1, 1, n_tokens) that hides filler from every sequence, a different number from each."""
+    lengths = source.permutation(np.arange(1, n_tokens))[:batch]
+    return (np.arange(n_tokens) < lengths[:, None])[:, None, None, :]
+
+
+def causal(n_tokens: int) -> np.ndarray:
+    return np.tril(np.ones((n_tokens, n_tokens), dtype=bool))
+
+
+# --- CrossAttention ----------------------------------------------------------------------------------------------
+
+
+def cross_cases(rng: np.random.Generator) -> list[Case]:
+    """Sizes all different, then as many target tokens as source tokens, where shapes tell nothing."""
+    visible = np.random.default_rng(61)
+
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: bool = False, **kwargs) -> Case:
+        batch, tokens, source_tokens, d_head, n_heads = map(int, sizes)
+        d_model = n_heads * d_head
+        x, memory = (source.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
+        label = f"batch {batch}, {tokens} tokens, {source_tokens} source tokens, d_model {d_model}, {n_heads} heads"
+        inputs = (x, memory, padding(source, batch, source_tokens)) if mask else (x, memory)
+        return Case(tag, label + (", padding mask" if mask else ""), inputs, (d_model, n_heads), **kwargs)
+
+    def sizes(equal: bool = False) -> tuple[int, ...]:
+        """batch, tokens, source_tokens, d_head, n_heads: all different but for equal lengths, and so is d_model."""
+        batch, n_heads = map(int, rng.permutation([2, 3]))
+        tokens, source_tokens, d_head = map(int, rng.choice([4, 5, 7], size=3, replace=False))
+        return batch, tokens, tokens if equal else source_tokens, d_head, n_heads
+
+    return [
+        case("values", (2, 4, 6, 5, 3), visible, visible=True, differentiate=True),
+        case("values", sizes(), rng, differentiate=True),
+        case("values", sizes(equal=True), rng),
+        case("one_head", (2, 3, 4, 5, 1), rng),
+        case("mask", (2, 4, 6, 5, 3), visible, True, visible=True, differentiate=True),
+        case("mask", sizes(), rng, True),
+        case("mask", sizes(equal=True), rng, True),
+        case("manners", (3, 2, 5, 4, 2), rng, True, dtype="float32"),
+    ]
+
+
+def right_cross(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    module = _module(reference.MultiHeadAttention, build)
+    named = {}
+    for role in "qkvo":
+        named[f"w_{role}.weight"] = weights[f"{role}_weight"]
+        named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=inputs[0].dtype))
+    return functional_call(module, named, inputs)
+
+
+@functools.cache
+def _module(kind: type, build: tuple) -> torch.nn.Module:
+    """Only its shape is of use: the weights are put in by each call."""
+    return kind(*build)
+
+
+def cross_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    x, memory, mask = inputs if len(inputs) == 3 else (*inputs, None)
+    return attend(x, memory, mask, weights, build[1], slips)
+
+
+def attend(x: Tensor, memory: Tensor, mask: Tensor | None, weights: Weights, n_heads: int, slips: frozenset) -> Tensor:
+    """Cross-attention with mistakes switched on."""
+    of = {"q": x, "k": memory, "v": memory}
+    if "own_memory" in slips:
+        of = dict.fromkeys("qkv", x)
+    elif "memory_asks" in slips:
+        of = {"q": memory, "k": x, "v": x}
+    elif "memory_alone" in slips:
+        of = dict.fromkeys("qkv", memory)
+    elif "keys_from_x" in slips:
+        of["k"] = x
+    elif "values_from_x" in slips:
+        of["v"] = x
+    by = {"q": "q", "k": "k", "v": "v"}
+    if "shared_qk" in slips:
+        by["k"] = "q"
+    elif "shared_kv" in slips:
+        by["v"] = "k"
+    elif "shared_vk" in slips:
+        by["k"] = "v"
+    elif "shared_qkv" in slips:
+        by = dict.fromkeys("qkv", next((r for r in "qkv" if f"{r}_weight" in weights), "o"))
+    q, k, v = (split_heads(project(of[r], weights, by[r]), n_heads, slips) for r in "qkv")
+    scores = q @ k.mT
+    if "unscaled" not in slips:
+        d_head = q.size(-1)
+        size = {"by_d_head": d_head**2, "by_d_model": d_head * n_heads}
+        scores = scores / math.sqrt(next((n for key, n in size.items() if key in slips), d_head))
+    over = -2 if "columns" in slips else -1
+    if "causal_memory" in slips:
+        past = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        mask = past if mask is None else mask & past
+    if mask is None or "mask_ignored" in slips:
+        attention = scores.softmax(over)
+    elif "mask_after" in slips:
+        attention = scores.softmax(over) * mask
+    else:
+        keep = ~mask if "mask_inverted" in slips else mask.mT if "mask_on_queries" in slips else mask
+        attention = scores.masked_fill(~keep, 0.0 if "filled_with_0" in slips else -math.inf).softmax(over)
+    heads = attention @ v
+    if "no_transpose" in slips or "view_merge" in slips:
+        merged = heads.flatten(-2) if "no_transpose" in slips else heads.reshape(of["q"].shape)
+    else:
+        merged = heads.transpose(1, 2).flatten(-2)
+    out = merged if "no_output" in slips else project(merged, weights, "o")
+    return out + x if "residual" in slips else out
+
+
+def project(x: Tensor, weights: Weights, role: str) -> Tensor:
+    return x @ weights[f"{role}_weight"].T + weights.get(f"{role}_bias", 0.0)
+
+
+def split_heads(x: Tensor, n_heads: int, slips: frozenset[str] = frozenset()) -> Tensor:
+    if "view_split" in slips:
+        return x.reshape(x.size(0), n_heads, x.size(1), -1)
+    if "no_transpose" in slips:
+        return x.unflatten(-1, (n_heads, -1))
+    if "interleaved" in slips:
+        return x.unflatten(-1, (-1, n_heads)).permute(0, 3, 1, 2)
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+
+# What can be wrong with the source of queries, keys and values; in the block too.
+SOURCES = (
+    Mistake(
+        "own_memory",
+        "keys and values come from the target",
+        "The tokens that are being written attend to each other once more; the source is never read.",
+        "Change the memory and see whether the result moves. Which two maps should read it?",
+        "source",
+    ),
+    Mistake(
+        "memory_asks",
+        "the source asks, the target answers",
+        "The queries are made of the memory, keys and values of x: the result has a row for each source token.",
+        "How many rows should the result have? Whose question is it?",
+        "source",
+    ),
+)
+
+CROSS_MISTAKES = (
+    KNOWN["unregistered"],
+    KNOWN["overwritten"],
+    *SOURCES,
+    Mistake(
+        "memory_alone",
+        "x is not used",
+        "Queries, keys and values all come from the memory: the source attends to itself.",
+        "Which of the three should know what is being written?",
+        "source",
+    ),
+    Mistake(
+        "keys_from_x",
+        "the keys come from the target",
+        "Queries meet keys made of x, and their weights are laid on values made of the memory: with lengths that "
+        "differ they don't even fit.",
+        "The weights say which *source* token to read. Whose keys must they have been compared with?",
+        "source",
+    ),
+    Mistake(
+        "values_from_x",
+        "the values come from the target",
+        "The keys of the memory decide what is read, but what is handed over is made of x.",
+        "What should a written token bring home from the source?",
+        "source",
+    ),
+    Mistake(
+        "causal_memory",
+        "a causal mask on the source",
+        "The first token sees one source token, the second two, and so on. The source was there before the first token "
+        "was written: nothing but its padding is to be hidden.",
+        "Which mask does the task hand you, and which do you apply?",
+        "causal",
+    ),
+    KNOWN["view_split"],
+    KNOWN["no_transpose"],
+    KNOWN["view_transposed"],
+    KNOWN["residual"],
+    KNOWN["view_merge"],
+    KNOWN["interleaved"],
+    KNOWN["no_output"],
+    KNOWN["shared_qkv"],
+    Mistake(
+        "shared_kv",
+        "one projection for key and value",
+        "What a source token is found by and what it hands over are the same vector.",
+        "How many different maps does the task list?",
+        "project",
+        also=("shared_vk",),
+    ),
+    Mistake(
+        "shared_qk",
+        "one projection for query and key",
+        "Questions and answers are made by the same map; the other one is not used.",
+        "Which map makes the keys?",
+        "project",
+    ),
+    KNOWN["unscaled"],
+    KNOWN["by_d_head"],
+    KNOWN["by_d_model"],
+    KNOWN["columns"],
+    KNOWN["mask_ignored"],
+    KNOWN["mask_after"],
+    KNOWN["filled_with_0"],
+    KNOWN["mask_inverted"],
+    KNOWN["mask_on_queries"],
+)
+
+CROSS_ATTENTION = Exercise(
+    name="CrossAttention",
+    returns="a tensor of the shape of x, (batch, tokens, d_model)",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "queries from x, keys and values from the memory", 0.4),
+        Criterion("one_head", "a single head too", 0.1),
+        Criterion("mask", "hidden source tokens get no weight", 0.2),
+        Criterion("gradients", "gradients reach x, the memory and all four maps", 0.1),
+        Criterion("manners", "all layers registered, inputs stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=CROSS_MISTAKES,
+    cases=cross_cases,
+    reference=right_cross,
+    variation=cross_variation,
+    mappings=multi_head.mappings,
+    needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
+    forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
+    forbidden_reason="The task is to write cross-attention yourself, around the attention function that is given.",
+)
+
+
+# --- DecoderBlock ------------------------------------------------------------------------------------------------
+
+
+def block_cases(rng: np.random.Generator) -> list[Case]:
+    """No mask, a causal mask, a mask of the source, both; last with equal lengths, where the masks can be mixed up."""
+    visible = np.random.default_rng(62)
+
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, masks: str = "", **kwargs) -> Case:
+        batch, tokens, source_tokens, d_head, n_heads = map(int, sizes)
+        d_model = n_heads * d_head
+        x, memory = (source.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
+        mask = causal(tokens) if "causal" in masks else None
+        memory_mask = padding(source, batch, source_tokens) if "padding" in masks else None
+        inputs = (x, memory, mask, memory_mask)
+        label = f"batch {batch}, {tokens} tokens, {source_tokens} source tokens, d_model {d_model}, {n_heads} heads"
+        label += ", no mask" if not masks else f", {masks} mask" + ("s" if "and" in masks else "")
+        return Case(tag, label, inputs, (d_model, n_heads, d_model + 1 + batch), **kwargs)
+
+    def sizes(equal: bool = False) -> tuple[int, ...]:
+        batch, n_heads = map(int, rng.permutation([2, 3]))
+        tokens, source_tokens = map(int, rng.choice([4, 5, 7], size=2, replace=False))
+        return batch, tokens, tokens if equal else source_tokens, 3 if n_heads == 2 else 2, n_heads
+
+    return [
+        case("values", (2, 4, 5, 2, 3), visible, visible=True, differentiate=True),
+        case("values", sizes(), rng, differentiate=True),
+        case("mask", (2, 4, 5, 2, 3), visible, "causal", visible=True, differentiate=True),
+        case("mask", sizes(), rng, "causal"),
+        case("memory_mask", (2, 4, 5, 2, 3), visible, "padding", visible=True),
+        case("memory_mask", sizes(), rng, "causal and padding", differentiate=True),
+        case("memory_mask", sizes(equal=True), rng, "causal and padding"),
+        case("manners", (3, 2, 5, 4, 2), rng, "causal and padding", dtype="float32"),
+    ]
+
+
+def block_mappings(parameters: dict, build: tuple) -> Iterator[Weights]:
+    """The student's layers as two attentions, three norms and a feed-forward network, by kind, name and order."""
+    d_model, n_heads, _ = build
+    found = reading.units(parameters, d_model, n_heads)
+    attentions, norms = (reading.of_kind(found, kind) for kind in ("attention", "norm"))
+    networks = reading.of_kind(found, "feed_forward")
+    for way in reading.readings_of(attentions):
+        for roles in itertools.product(
+            reading.orders(attentions, ("self_attention", "cross_attention")),
+            reading.orders(norms, ("norm_1", "norm_2", "norm_3")),
+            reading.orders(networks, ("feed_forward",)),
+        ):
+            yield reading.named({role: unit for order in roles for role, unit in order.items()}, way)
+
+
+def right_block(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    return reading.call(_module(reference.DecoderBlock, build), weights, inputs)[0]
+
+
+def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """A decoder block with mistakes switched on."""
+    x, memory, mask, memory_mask = inputs
+    n_heads = build[1]
+
+    def norm(place: int, t: Tensor) -> Tensor:
+        if "no_norm" in slips or f"no_norm_{place}" in slips:
+            return t
+        place = 1 if "shared_norm" in slips else place
+        gamma, beta = (weights[f"norm_{place}.{part}"] for part in ("gamma", "beta"))
+        return torch.nn.functional.layer_norm(t, t.shape[-1:], gamma, beta)
+
+    def maps(name: str) -> Weights:
+        name = "self_attention" if "shared_attention" in slips else name
+        return {f"{r}_{p}": t for r in "qkvo" for p in BOTH if (t := weights.get(f"{name}.w_{r}.{p}")) is not None}
+
+    def self_attention(read: Tensor) -> Tensor:
+        own = memory_mask if slips & {"masks_exchanged", "memory_mask_on_both"} else mask
+        if "masks_joined" in slips and None not in (mask, memory_mask):
+            own = mask & memory_mask
+        if "always_causal" in slips:
+            own = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()
+        own = None if "no_causal_mask" in slips else own
+        return attend(read, read, own, maps("self_attention"), n_heads, frozenset())
+
+    def cross_attention(read: Tensor) -> Tensor:
+        known, hidden = memory, memory_mask
+        if "own_memory" in slips:
+            known = read
+        elif "own_stream" in slips:
+            known = stream
+        elif "memory_normed" in slips:
+            known = norm(2, memory)
+        if slips & {"masks_exchanged", "causal_memory"}:
+            hidden = mask
+        elif "causal_memory_too" in slips and mask is not None:
+            hidden = mask if hidden is None else mask & hidden
+        hidden = None if "memory_mask_ignored" in slips else hidden
+        inner = slips & {"memory_asks", "keys_from_x", "values_from_x", "no_output", "mask_inverted", "mask_on_queries"}
+        return attend(read, known, hidden, maps("cross_attention"), n_heads, inner)
+
+    def feed_forward(read: Tensor) -> Tensor:
+        inside = torch.nn.functional.gelu(_linear(read, weights, "feed_forward.expand"))
+        return _linear(inside, weights, "feed_forward.shrink")
+
+    branches = [(1, self_attention), (2, cross_attention), (3, feed_forward)]
+    left_out = {1: "no_self_attention", 2: "no_cross_attention", 3: "no_feed_forward"}
+    branches = [branch for branch in branches if left_out[branch[0]] not in slips]
+    if slips & {"cross_first", "cross_first_renamed"}:
+        branches = sorted(branches, key=lambda branch: (2, 1, 3).index(branch[0]))
+    elif slips & {"feed_forward_first", "feed_forward_first_renamed"}:
+        branches = sorted(branches, key=lambda branch: (1, 3, 2).index(branch[0]))
+    if slips & {"cross_first_renamed", "feed_forward_first_renamed"}:  # the norms stay where they were
+        branches = [(place, branch) for place, (_, branch) in enumerate(branches, start=1)]
+    stream = x
+    for place, branch in branches:
+        if "post_norm" in slips:
+            stream = norm(place, stream + branch(stream))
+            continue
+        read = norm(place, stream)
+        wrote = branch(read)
+        if slips & {"no_residual", f"no_residual_{place}"}:
+            stream = wrote
+        elif slips & {"residual_of_norm", f"residual_of_norm_{place}"}:
+            stream = read + wrote
+        else:
+            stream = stream + wrote
+    return stream
+
+
+BOTH = ("weight", "bias")
+
+
+def _linear(x: Tensor, weights: Weights, name: str) -> Tensor:
+    return x @ weights[f"{name}.weight"].T + weights.get(f"{name}.bias", 0.0)
+
+
+BLOCK_MISTAKES = (
+    KNOWN["unregistered"],
+    Mistake(
+        "overwritten",
+        "the caller's tensor is changed",
+        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+        "`x += …` writes into the tensor that you were given. What makes a new one?",
+        sign=lambda seen: seen.input_changed,
+        switchable=False,
+        costs=("manners",),
+    ),
+    *SOURCES,
+    Mistake(
+        "no_cross_attention",
+        "no cross-attention",
+        "The block never looks at the memory: what it writes has nothing to do with the source.",
+        "Count the branches of the task's table, and those of your `forward`.",
+        "branch_2",
+    ),
+    Mistake(
+        "no_self_attention",
+        "no self-attention",
+        "No token sees any other that was written before it.",
+        "Count the branches of the task's table, and those of your `forward`.",
+        "branch_1",
+    ),
+    Mistake(
+        "no_feed_forward",
+        "no feed-forward network",
+        "The block is made of attention alone: whatever it found is never worked on.",
+        "Count the branches of the task's table, and those of your `forward`.",
+        "branch_3",
+    ),
+    Mistake(
+        "cross_first",
+        "cross-attention before self-attention",
+        "The source is asked before the token knows what has been written.",
+        "Read the task's table from top to bottom.",
+        "order",
+        also=("cross_first_renamed",),
+    ),
+    Mistake(
+        "feed_forward_first",
+        "the feed-forward network before cross-attention",
+        "What the source has to say comes after the network that should work on it.",
+        "Read the task's table from top to bottom.",
+        "order",
+        also=("feed_forward_first_renamed",),
+    ),
+    Mistake(
+        "no_causal_mask",
+        "the mask does not reach the self-attention",
+        "Every token sees the later ones, whatever mask comes in: while training, the decoder reads the answer.",
+        "Follow `mask` from the signature to the branch that it belongs to.",
+        "mask",
+        costs=("mask",),
+    ),
+    Mistake(
+        "always_causal",
+        "a causal mask of the block's own",
+        "The self-attention is always causal. Here the block hides what its caller's `mask` hides, and nothing if it "
+        "is None.",
+        "Where does the mask come from?",
+        "mask",
+    ),
+    Mistake(
+        "memory_mask_ignored",
+        "the memory mask does not reach the cross-attention",
+        "The source's filler is attended to like real tokens.",
+        "Follow `memory_mask` from the signature to the branch that it belongs to.",
+        "memory_mask",
+        costs=("memory_mask",),
+    ),
+    Mistake(
+        "masks_exchanged",
+        "the two masks are exchanged",
+        "The self-attention gets the mask of the source, the cross-attention that of the target.",
+        "One mask counts source tokens, the other target tokens. Which attention has which for keys?",
+        "masks",
+        costs=("mask", "memory_mask"),
+    ),
+    Mistake(
+        "causal_memory",
+        "the causal mask on the cross-attention",
+        "The first token sees one token of the source, the second two, and so on; with lengths that differ it doesn't "
+        "even fit. Nothing of the source but its filler is to be hidden.",
+        "Which mask do you pass to the cross-attention?",
+        "memory_mask",
+        also=("causal_memory_too",),
+        costs=("mask", "memory_mask"),
+    ),
+    Mistake(
+        "memory_mask_on_both",
+        "the memory mask on the self-attention",
+        "It says which *source* tokens are filler; on the target's own tokens it hides whatever stands there.",
+        "Which mask do you pass to the self-attention?",
+        "mask",
+        also=("masks_joined",),
+        costs=("mask", "memory_mask"),
+    ),
+    Mistake(
+        "memory_normed",
+        "the memory is normalised again",
+        "The encoder's last layer has normalised it already; here only the residual stream is normalised.",
+        "What does the table say that the cross-attention reads beside the normalised x?",
+        "memory",
+    ),
+    Mistake(
+        "no_residual",
+        "no residual connections",
+        "Every branch replaces the stream in place of adding to it.",
+        "What does each row of the task's table do with the x that it started from?",
+        "stream",
+    ),
+    Mistake(
+        "no_residual_1",
+        "no residual around the self-attention",
+        "The first branch replaces x in place of adding to it.",
+        "Compare the three lines with each other.",
+        "stream_1",
+    ),
+    Mistake(
+        "no_residual_2",
+        "no residual around the cross-attention",
+        "The second branch replaces x in place of adding to it: what the target knew of itself is gone.",
+        "Compare the three lines with each other.",
+        "stream_2",
+    ),
+    Mistake(
+        "no_residual_3",
+        "no residual around the feed-forward network",
+        "The third branch replaces x in place of adding to it.",
+        "Compare the three lines with each other.",
+        "stream_3",
+    ),
+    Mistake(
+        "residual_of_norm",
+        "added to the normalised x",
+        "norm(x) + branch(norm(x)) in place of x + branch(norm(x)): the residual stream itself is lost.",
+        "What exactly stands on the left of each plus?",
+        "stream",
+        also=("residual_of_norm_1", "residual_of_norm_2", "residual_of_norm_3"),
+    ),
+    Mistake(
+        "post_norm",
+        "normalised after the sum",
+        "norm(x + branch(x)), as in the paper of 2017. Here a branch reads what is normalised: x + branch(norm(x)).",
+        "Look at what the norm is given in each row of the task's table.",
+        "norm",
+    ),
+    Mistake(
+        "no_norm",
+        "no normalisation",
+        "The branches read x as it is.",
+        "Look at what each branch is given in the task's table.",
+        "norm",
+        also=("no_norm_1", "no_norm_2", "no_norm_3"),
+    ),
+    Mistake(
+        "shared_norm",
+        "one norm for three branches",
+        "The three branches share their γ and β; each should have a norm of its own.",
+        "How many norms does the task list?",
+        "norm",
+    ),
+    Mistake(
+        "shared_attention",
+        "one attention for both",
+        "Self-attention and cross-attention share their four maps.",
+        "How many attentions does the task list?",
+        "shared",
+    ),
+    KNOWN["no_output"],
+    KNOWN["mask_inverted"],
+    KNOWN["mask_on_queries"],
+)
+
+DECODER_BLOCK = Exercise(
+    name="DecoderBlock",
+    returns="a tensor of the shape of x, (batch, tokens, d_model)",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "three branches in their order, each added to what it started from", 0.4),
+        Criterion("mask", "the mask hides target tokens from the self-attention", 0.15),
+        Criterion("memory_mask", "the memory mask hides source tokens from the cross-attention", 0.15),
+        Criterion("gradients", "gradients reach x, the memory and all layers", 0.1),
+        Criterion("manners", "all layers registered, inputs stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=BLOCK_MISTAKES,
+    cases=block_cases,
+    reference=right_block,
+    variation=block_variation,
+    mappings=block_mappings,
+    needs=frozenset(
+        f"{layer}.{part}"
+        for layer, parts in {
+            "self_attention": ("w_q.weight", "w_k.weight", "w_v.weight", "w_o.weight"),
+            "cross_attention": ("w_q.weight", "w_k.weight", "w_v.weight", "w_o.weight"),
+            "norm_1": ("gamma", "beta"),
+            "norm_2": ("gamma", "beta"),
+            "norm_3": ("gamma", "beta"),
+            "feed_forward": ("expand.weight", "shrink.weight"),
+        }.items()
+        for part in parts
+    ),
+    forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
+    forbidden_reason="The task is to build the block from the layers that are given and from your CrossAttention.",
+)

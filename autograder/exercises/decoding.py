@@ -1,0 +1,244 @@
+"""Greedy decoding: text from a model that gives the logits of the next token (lab 6)."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder import probe
+from autograder.exercise import Case, Criterion, Exercise, Mistake, Property, Weights
+from headroom import reference
+
+SURE = 1e3  # the logit of the end token where a row has to end, and its negative everywhere else
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """Rows that never end, that end one after the other, and that all end; each row of a batch with its own text."""
+    visible = np.random.default_rng(7)
+
+    def case(tag: str, source: np.random.Generator, ends: list[int | None], max_tokens: int, **kwargs) -> Case:
+        """ends: for each row, how many tokens it has with its end token; None: more than it may have."""
+        batch, n_target = len(ends), int(source.choice([7, 8, 9]))
+        start, end = map(int, source.choice(np.arange(1, n_target - 1), size=2, replace=False))
+        length = max_tokens + 2
+        rows = source.normal(size=(batch, length, n_target))
+        rows[..., end] = -SURE
+        for row, place in enumerate(ends):
+            if place is not None:
+                rows[row, place - 1, end] = SURE
+        before = source.normal(size=(length, n_target, n_target))
+        before[..., end] = 0.0
+        model = {"$make": "next_logits", "rows": rows, "before": before}
+        when = ", ".join("never" if place is None else str(place) for place in ends)
+        label = f"batch {batch}, rows end after {when} tokens, max_tokens {max_tokens}"
+        return Case(tag, label, (model, start, end, max_tokens, batch), **kwargs)
+
+    return [
+        case("values", visible, [None, None, None], 5, visible=True),
+        case("values", rng, [None] * 4, 6),
+        case("ends", visible, [2, None, 4], 6, visible=True),
+        case("ends", rng, [None, 3, 1, 5], 7),
+        case("stop", visible, [2, 3], 7, visible=True),
+        case("stop", rng, list(map(int, rng.permutation([1, 2, 4]))), 8),
+        case("limit", rng, [None, 1], 1),
+        case("limit", rng, [4], 4),
+    ]
+
+
+class _Model:
+    """What `reference.greedy_decode` asks of a Transformer, around a function of all tokens so far."""
+
+    decoder = SimpleNamespace(blocks=())
+
+    def __init__(self, next_logits: Callable[[Tensor], Tensor]):
+        self.next_logits, self.tokens = next_logits, None
+
+    def encode(self, source: Tensor, mask: None) -> tuple[None, None]:
+        return None, None
+
+    def decode(self, token: Tensor, *_) -> tuple[Tensor, None, None]:
+        self.tokens = token if self.tokens is None else torch.cat([self.tokens, token], dim=1)
+        return self.next_logits(self.tokens)[:, -1:], None, None
+
+
+def right_answer(build: None, inputs: tuple, weights: Weights) -> Tensor:
+    model, start, end, max_tokens, batch = inputs
+    source = torch.zeros(batch, 1, dtype=torch.int64)
+    return reference.greedy_decode(_Model(probe.made(model)), source, start, end, max_tokens)
+
+
+def variation(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """Greedy decoding with mistakes switched on."""
+    next_logits, start, end, max_tokens, batch = inputs
+    next_logits = probe.made(next_logits)
+    first = 0 if "no_start" in slips else end if "starts_with_end" in slips else start
+    tokens = torch.full((batch, 1), first)
+    ended = torch.zeros(batch, dtype=torch.bool)
+    most = max_tokens - ("one_too_few" in slips) + ("one_too_many" in slips)
+    while tokens.size(1) <= most or "no_limit" in slips:
+        if "never_stops" not in slips and (ended.any() if "stops_with_the_first" in slips else ended.all()):
+            break
+        logits = next_logits(tokens[:, -1:] if "last_token_only" in slips else tokens)  # (batch, t, n_target)
+        if "over_tokens" in slips:
+            chosen = logits.argmax(1)[:, -1]
+        elif "over_batch" in slips:
+            chosen = logits[:, -1].argmax(0)
+        else:
+            chosen = logits[:, 0 if "first_position" in slips else -1].argmax(-1)  # (batch,)
+        if "first_row_for_all" in slips:
+            chosen = chosen[:1].expand(batch)
+        if "goes_on" not in slips:
+            chosen = chosen.masked_fill(
+                ended, 0 if "filled_with_0" in slips else start if "restarted" in slips else end
+            )
+        ended = ended | (chosen == end)
+        if "end_not_written" in slips and bool(ended.all()):
+            break
+        tokens = torch.cat([tokens, chosen[:, None]], dim=1)
+    return tokens if "start_returned" in slips else tokens[:, 1:]
+
+
+def _repeats_end(case: Case, output: np.ndarray) -> bool | None:
+    """Whether only end tokens come after a row's first one; None where no row has more than one place after it."""
+    end = case.inputs[2]
+    if case.tag not in ("ends", "stop") or output.ndim != 2:
+        return None
+    ended = np.cumsum(output == end, axis=1) > 0
+    return bool((output[ended] == end).all())
+
+
+MISTAKES = (
+    Mistake(
+        "first_row_for_all",
+        "the first row decides for all",
+        "Every row gets the token that is likeliest in row 0 of the batch.",
+        "Is there a 0 where a colon should stand? Print the shape of what you take the argmax of.",
+        "choice",
+    ),
+    Mistake(
+        "over_tokens",
+        "the argmax runs over the wrong axis",
+        "The likeliest *place* or *row* is taken for the likeliest token: the argmax runs over another axis than the "
+        "one that counts the vocabulary.",
+        "The logits have shape (batch, t, n_target). Which axis counts the tokens to choose from?",
+        "choice",
+        also=("over_batch",),
+    ),
+    Mistake(
+        "first_position",
+        "the answer to the first question is read",
+        "The logits at place 0 say what follows the start token. They are the same at every step, and so is the token.",
+        "Of the t answers that the model gives, which is new?",
+        "position",
+    ),
+    Mistake(
+        "last_token_only",
+        "only the last token is fed in",
+        "The model sees one token, at place 0, and nothing of what was written before it. Without a cache it needs the "
+        "whole beginning.",
+        "Print the shape of what you pass to `next_logits` in the third step.",
+        "fed",
+    ),
+    Mistake(
+        "no_start",
+        "does not begin with the start token",
+        "The first thing that the model reads is another token than `start`.",
+        "Look at what `tokens` is filled with before the loop.",
+        "start",
+        also=("starts_with_end",),
+    ),
+    Mistake(
+        "start_returned",
+        "the start token is returned too",
+        "The first column of the result is the start token, which nobody has written.",
+        "What has to be cut off before the tokens are returned?",
+        "returned",
+        costs=("shape",),
+    ),
+    Mistake(
+        "goes_on",
+        "ended rows go on",
+        "A row that has written its end token writes more, as long as another row is not done.",
+        "Which rows may still choose? What does a row get that may not?",
+        "ended",
+        costs=("ends",),
+    ),
+    Mistake(
+        "filled_with_0",
+        "ended rows are filled with another token",
+        "After its end token a row should repeat the end token; it gets something else.",
+        "Look at what an ended row is filled with.",
+        "ended",
+        also=("restarted",),
+        costs=("ends",),
+    ),
+    Mistake(
+        "stops_with_the_first",
+        "stops when the first row ends",
+        "One row is done, and all others are cut off.",
+        "How many rows have to be done before nothing is left to do: any, or all?",
+        "stop",
+        costs=("ends", "stop"),
+    ),
+    Mistake(
+        "never_stops",
+        "does not stop when all have ended",
+        "The loop always runs to `max_tokens`, and fills the result with end tokens.",
+        "What could the loop look at to see that no row is left to write?",
+        "stop",
+        costs=("stop",),
+    ),
+    Mistake(
+        "end_not_written",
+        "the last end token is missing",
+        "The loop is left before the step's tokens are put behind the others: the last row lacks its end token.",
+        "In which order does your loop look for the end and put the new tokens in place?",
+        "last",
+        costs=("stop",),
+    ),
+    Mistake(
+        "one_too_few",
+        "one token too few",
+        "At most max_tokens − 1 tokens are written: the start token is counted as one of them.",
+        "How long is `tokens` after one step? After how many steps does your loop end?",
+        "limit",
+        costs=("limit",),
+    ),
+    Mistake(
+        "one_too_many",
+        "one token too many",
+        "max_tokens + 1 tokens are written.",
+        "How long is `tokens` after one step? After how many steps does your loop end?",
+        "limit",
+        costs=("limit",),
+    ),
+    Mistake(
+        "no_limit",
+        "max_tokens is not used",
+        "A row that never writes its end token keeps the loop running.",
+        "What ends your loop if the end token never comes?",
+        "limit",
+        costs=("limit", "values", "ends"),
+    ),
+)
+
+GREEDY_DECODE = Exercise(
+    name="greedy_decode",
+    returns="token ids, int64, of shape (batch, at most max_tokens)",
+    shape=lambda case: right_answer(None, case.inputs, {}).shape,
+    criteria=(
+        Criterion("shape", "runs, and returns the written tokens, (batch, at most max_tokens)", 0.15),
+        Criterion("values", "each token is the likeliest after all that came before it", 0.4),
+        Criterion("ends", "a row that has ended repeats its end token", 0.15),
+        Criterion("stop", "stops as soon as every row has ended", 0.15),
+        Criterion("limit", "never more than max_tokens", 0.15),
+    ),
+    mistakes=MISTAKES,
+    cases=cases,
+    reference=right_answer,
+    variation=variation,
+    properties=(Property("after its first end token a row holds nothing else", _repeats_end),),
+    seconds=5.0,
+)
