@@ -1,0 +1,918 @@
+"""Patches, their embedding, a Vision Transformer, and how well it reads digits that it never had (lab 7)."""
+
+import functools
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from autograder.data import unseen_digits
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.exercises import reading
+from autograder.exercises.reading import Parameters
+from headroom import reference
+
+# --- patchify ----------------------------------------------------------------------------------------------------
+
+
+def patchify_cases(rng: np.random.Generator) -> list[Case]:
+    """Grey and colour, square and not. Pixels of visible cases hold their number, so that they can be followed."""
+
+    def case(tag: str, shape: tuple[int, ...], patch_size: int, visible: bool = False, **kwargs) -> Case:
+        images = np.arange(math.prod(shape), dtype=float).reshape(shape) if visible else rng.normal(size=shape)
+        label = f"images of shape {shape}, patch_size {patch_size}" + (", pixels numbered" if visible else "")
+        return Case(tag, label, (images, patch_size), visible=visible, **kwargs)
+
+    def sizes(channels: int) -> tuple[tuple[int, ...], int]:
+        """A shape with rows ≠ columns of patches, and a patch size different from both."""
+        patch_size, rows, columns = (int(n) for n in rng.choice([2, 3, 4, 5], size=3, replace=False))
+        return (int(rng.integers(2, 5)), channels, rows * patch_size, columns * patch_size), patch_size
+
+    batch, side = int(rng.integers(2, 5)), int(rng.choice([2, 4]))
+    return [
+        case("values", (2, 1, 6, 6), 2, visible=True, differentiate=True),
+        case("values", (batch, 1, 3 * side, 3 * side), side, differentiate=True),
+        case("values", (3, 1, 4, 4), 4),
+        case("channels", (1, 2, 6, 6), 3, visible=True),
+        case("channels", (batch, 3, 3 * side, 3 * side), side, differentiate=True),
+        case("sides", (1, 1, 4, 6), 2, visible=True),
+        case("sides", *sizes(1)),
+        case("sides", *sizes(3)),
+        case("manners", (2, 3, 4, 4), 2, dtype="float32"),
+    ]
+
+
+def _patches_shape(images: Any, patch_size: int) -> tuple[int, int, int]:
+    batch, channels, height, width = images.shape
+    return batch, (height // patch_size) * (width // patch_size), channels * patch_size**2
+
+
+def cut(images: Tensor, patch_size: int, slips: frozenset[str]) -> Tensor:
+    """`patchify` with mistakes switched on."""
+    if "detached" in slips:
+        images = images.detach()
+    batch, channels, height, width = images.shape
+    rows, columns = height // patch_size, (height if "square_assumed" in slips else width) // patch_size
+    whole = (batch, rows * columns, channels * patch_size**2)
+    if "plain_reshape" in slips:
+        return images.reshape(whole)
+    if "strided" in slips:
+        x = images.reshape(batch, channels, patch_size, rows, patch_size, columns).permute(0, 1, 3, 2, 5, 4)
+    else:
+        x = images.reshape(batch, channels, rows, patch_size, columns, patch_size)
+    # x: (batch, channels, rows, patch_size, columns, patch_size), whichever pixels were taken together
+    if "channels_mixed" in slips:
+        return x.permute(0, 1, 2, 4, 3, 5).reshape(whole)
+    which = (4, 2) if "column_major" in slips else (2, 4)
+    inside = (5, 3) if "transposed" in slips else (3, 5)
+    if "channels_last" in slips:
+        x = x.permute(0, *which, *inside, 1)
+    elif "channels_between" in slips:
+        x = x.permute(0, *which, inside[0], 1, inside[1])
+    elif "channels_apart" in slips:
+        return x.permute(0, 1, *which, *inside).reshape(batch, channels * rows * columns, patch_size**2)
+    else:
+        x = x.permute(0, *which, 1, *inside)
+    if "one_channel" in slips:
+        return x[:, :, :, 0].reshape(batch, rows * columns, patch_size**2)
+    if "not_flattened" in slips:
+        return x.flatten(1, 2)
+    if "grid_kept" in slips:
+        return x.flatten(3)
+    if "patches_first" in slips:
+        return x.reshape(whole).transpose(0, 1)
+    if "patches_last" in slips:
+        return x.reshape(whole).transpose(1, 2)
+    return x.reshape(whole)
+
+
+CUTTING = (
+    Mistake(
+        "plain_reshape",
+        "patches cut by a plain reshape",
+        "The pixels are read on row by row through the whole image: a patch is a strip of rows, not a square.",
+        "Number the pixels and look at patch 0. Which axes have to trade places before the last reshape?",
+        "patches",
+        costs=("values", "channels", "sides"),
+    ),
+    Mistake(
+        "strided",
+        "number and size of the patches have changed places",
+        "When a side is split in two, the first part counts the pixels and the second the patches: a patch collects "
+        "pixels from all over the image, at equal distances.",
+        "In memory, what do you step through first: the pixels of a patch's row, or the patches?",
+        "patches",
+        costs=("values", "channels", "sides"),
+    ),
+    Mistake(
+        "column_major",
+        "the patches are numbered column by column",
+        "Patch 1 lies below patch 0; it should lie to its right.",
+        "In the order of your axes before the last reshape, do rows or columns of patches come first?",
+        "order",
+        costs=("values",),
+    ),
+    Mistake(
+        "transposed",
+        "each patch is transposed",
+        "The squares are the right ones, but inside a patch the pixels are listed column by column.",
+        "In the order of your axes before the last reshape, do a patch's own rows or columns come first?",
+        "inside",
+        costs=("values",),
+    ),
+    Mistake(
+        "channels_last",
+        "the channels are listed last",
+        "Inside a patch all channels of a pixel follow each other; the task lists the whole of one channel, then the "
+        "next.",
+        "Where does the axis of channels stand before the last reshape?",
+        "channels",
+        costs=("channels",),
+    ),
+    Mistake(
+        "channels_between",
+        "the channels stand between rows and columns",
+        "Inside a patch the channels change after each row of pixels; the task lists the whole of one channel, then "
+        "the next.",
+        "Where does the axis of channels stand before the last reshape?",
+        "channels",
+        costs=("channels",),
+    ),
+    Mistake(
+        "channels_mixed",
+        "the channels come before the patches",
+        "The axis of channels still stands in front when the axes are merged: a token holds several patches of one "
+        "channel, not one patch in all channels.",
+        "Which axes does the last reshape merge into one, and which stand beside each other?",
+        "channels",
+        costs=("channels",),
+    ),
+    Mistake(
+        "channels_apart",
+        "a token for each channel",
+        "Each channel of a patch becomes a token of its own: there are channels times too many, and none sees colour.",
+        "How many numbers does one token hold, according to the task?",
+        "channels",
+        costs=("channels", "shape"),
+    ),
+    Mistake(
+        "one_channel",
+        "only the first channel is read",
+        "The others are lost: a colour image is treated as if it were grey.",
+        "How many numbers does one token hold, according to the task?",
+        "channels",
+        costs=("channels", "shape"),
+    ),
+    Mistake(
+        "square_assumed",
+        "the image is taken for a square",
+        "The columns of patches are counted along the height.",
+        "Which two sizes do the rows and the columns of patches come from?",
+        "sides",
+        costs=("sides", "shape"),
+    ),
+    Mistake(
+        "detached",
+        "the patches are cut off from the gradient",
+        "The numbers are right, but what is done to them never reaches the image on the way back.",
+        "Look for `detach`, `.data`, `.tolist()`, `torch.tensor(…)` or NumPy between the images and the result.",
+        "gradient",
+        costs=("gradients",),
+    ),
+)
+
+PATCHIFY_MISTAKES = (
+    *CUTTING,
+    Mistake(
+        "not_flattened",
+        "the patches are not flattened",
+        "The result has a patch's channels, rows and columns as axes of their own; a token is one row of numbers.",
+        "How many axes should the result have?",
+        "form",
+        costs=("shape", "values"),
+    ),
+    Mistake(
+        "grid_kept",
+        "the patches still lie on a grid",
+        "Rows and columns of patches are two axes of the result; they should be one sequence.",
+        "How many axes should the result have?",
+        "form",
+        costs=("shape", "values"),
+    ),
+    Mistake(
+        "patches_last",
+        "the patches are the last axis",
+        "The result is (batch, channels · patch_size², patches): the right numbers, with two axes exchanged.",
+        "Print the shape of what you return. Which of its axes should count the patches?",
+        "form",
+        costs=("shape", "values"),
+    ),
+    Mistake(
+        "patches_first",
+        "the patches are the first axis",
+        "The result is (patches, batch, channels · patch_size²): the right numbers, with two axes exchanged.",
+        "Print the shape of what you return. Which of its axes should count the images?",
+        "form",
+        costs=("shape", "values"),
+    ),
+)
+
+PATCHIFY = Exercise(
+    name="patchify",
+    returns="a tensor of shape (batch, patches, channels · patch_size²)",
+    shape=lambda case: _patches_shape(*case.inputs),
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape (batch, patches, channels · patch_size²)", 0.1),
+        Criterion("values", "grey images: squares, row by row, and row by row inside", 0.4),
+        Criterion("channels", "colour: the whole of one channel, then the next", 0.2),
+        Criterion("sides", "images that are not square", 0.1),
+        Criterion("gradients", "gradients reach the images", 0.1),
+        Criterion("manners", "the images stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=PATCHIFY_MISTAKES,
+    cases=patchify_cases,
+    reference=lambda build, inputs, weights: reference.patchify(*inputs),
+    variation=lambda build, inputs, weights, slips: cut(*inputs, slips),
+    stages=lambda build, inputs, weights: {"the patches": reference.patchify(*inputs)},
+)
+
+
+# --- PatchEmbedding ----------------------------------------------------------------------------------------------
+
+
+def embedding_cases(rng: np.random.Generator) -> list[Case]:
+    """As of `patchify`; a token is never as wide as a patch, so that a map has only one way to be read."""
+
+    def case(tag: str, shape: tuple[int, ...], patch_size: int, d_model: int, visible: bool = False, **kwargs) -> Case:
+        images = np.random.default_rng(7).normal(size=shape) if visible else rng.normal(size=shape)
+        label = f"images of shape {shape}, patch_size {patch_size}, d_model {d_model}"
+        return Case(tag, label, (images,), (patch_size, shape[1], d_model), visible=visible, **kwargs)
+
+    side, d_model = int(rng.choice([2, 4])), int(rng.choice([5, 6, 7]))
+    return [
+        case("values", (2, 1, 6, 6), 2, 5, visible=True, differentiate=True),
+        case("values", (4, 1, 3 * side, 3 * side), side, d_model, differentiate=True),
+        case("channels", (2, 3, 6, 6), 2, 7, visible=True),
+        case("channels", (4, 2, 3 * side, 3 * side), side, d_model, differentiate=True),
+        case("sides", (3, 1, 4, 6), 2, 5, visible=True),
+        case("sides", (2, 3, 2 * side, 5 * side), side, d_model),
+        case("manners", (2, 3, 4, 4), 2, 5, dtype="float32"),
+    ]
+
+
+def _flat_map(tensor: Tensor, raw: bool, d_model: int) -> Tensor | None:
+    """A map from a patch as the weight of nn.Linear, (d_model, channels · patch_size²): a convolution's kernels are
+    flattened, a bare matrix may multiply from the right. None: it is no such map."""
+    if tensor.dim() < 2:
+        return None
+    if tensor.size(0) == d_model:
+        return tensor.flatten(1)
+    return tensor.flatten(0, -2).T if raw and tensor.size(-1) == d_model else None
+
+
+def embedding_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+    """The one map, of nn.Linear, a convolution or a bare tensor, and a vector as wide as a token, its bias."""
+    d_model, roles = build[2], {}
+    for name, (_, tensor) in parameters.items():
+        weight = _flat_map(tensor, not name.endswith("weight"), d_model)
+        if weight is not None:
+            roles.setdefault("weight", weight)
+        elif tensor.numel() == d_model:
+            roles.setdefault("bias", tensor.flatten())
+    yield roles
+
+
+def embedding_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    bias = weights.get("bias", torch.zeros(build[2], dtype=inputs[0].dtype))
+    named = {"projection.weight": weights["weight"], "projection.bias": bias}
+    return functional_call(reference.PatchEmbedding(*build), named, inputs)
+
+
+def embedding_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """`PatchEmbedding` with mistakes switched on."""
+    (images,), (patch_size, _, d_model) = inputs, build
+    if "overlapping" in slips:
+        patches = torch.nn.functional.unfold(images, patch_size).transpose(1, 2)
+    else:
+        patches = cut(images, patch_size, slips)
+    tokens = patches @ weights["weight"].T
+    if "no_bias" not in slips:
+        tokens = tokens + weights.get("bias", 0.0)
+    grid = tokens.transpose(1, 2)  # (batch, d_model, patches), as a convolution leaves it
+    if "patches_last" in slips:
+        return grid
+    if "grid_kept" in slips:
+        columns = images.size(3) - patch_size + 1 if "overlapping" in slips else images.size(3) // patch_size
+        return grid.unflatten(2, (-1, columns))
+    if "grid_reshaped" in slips:
+        return grid.reshape(len(images), -1, d_model)
+    return tokens
+
+
+UNREGISTERED = Mistake(
+    "unregistered",
+    "layers or tensors that are not registered",
+    "What is kept in a plain list, dict or tensor attribute is invisible to the module: `parameters()` misses it, so "
+    "it is never trained, never saved and never moved to the GPU.",
+    "Count `list(module.parameters())`. What makes a tensor a parameter, and which container knows its layers?",
+    sign=lambda seen: not seen.mappable and len(seen.loose) > 0,
+    switchable=False,
+)
+
+EMBEDDING_MISTAKES = (
+    UNREGISTERED,
+    Mistake(
+        "made_anew",
+        "no parameter at all",
+        "The module has nothing to train. A layer that is made in `forward` is another one at every call, with new "
+        "random numbers.",
+        "Which of the two methods runs once, and which at every call?",
+        sign=lambda seen: not seen.parameters and not seen.loose,
+        switchable=False,
+    ),
+    *CUTTING,
+    Mistake(
+        "no_bias",
+        "the bias is not added",
+        "The map has a bias, but the tokens are computed without it.",
+        "Call the layer, or add both of its parameters.",
+        "bias",
+        costs=("values", "gradients"),
+    ),
+    Mistake(
+        "grid_kept",
+        "the tokens still lie on a grid",
+        "The result is (batch, d_model, rows, columns), as a convolution returns it; a Transformer reads one sequence.",
+        "How many axes should the result have, and which of them is the last?",
+        "form",
+        costs=("shape", "values"),
+    ),
+    Mistake(
+        "patches_last",
+        "the tokens are the last axis",
+        "The result is (batch, d_model, patches): the right numbers, with two axes exchanged.",
+        "Print the shape of what you return. Which of its axes should count the patches?",
+        "form",
+        costs=("shape", "values"),
+    ),
+    Mistake(
+        "grid_reshaped",
+        "the grid is reshaped where it should be transposed",
+        "The shape is right, but a token holds one feature of several patches: a reshape moves no number.",
+        "A convolution puts d_model before rows and columns. Which axes have to trade places?",
+        "form",
+        costs=("values", "channels", "sides"),
+    ),
+    Mistake(
+        "overlapping",
+        "the window moves by one pixel",
+        "The patches overlap: there is one for nearly every pixel, not one for every square of the grid.",
+        "How far should the window move from one patch to the next?",
+        "patches",
+        costs=("shape", "values", "channels", "sides"),
+    ),
+)
+
+PATCH_EMBEDDING = Exercise(
+    name="PatchEmbedding",
+    returns="a tensor of shape (batch, patches, d_model)",
+    shape=lambda case: (*_patches_shape(*case.inputs, case.build[0])[:2], case.build[2]),
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape (batch, patches, d_model)", 0.1),
+        Criterion("values", "grey images: one map with its bias, the same for every patch", 0.4),
+        Criterion("channels", "colour images", 0.2),
+        Criterion("sides", "images that are higher or wider", 0.1),
+        Criterion("gradients", "gradients reach the images and the map", 0.1),
+        Criterion("manners", "the map is registered, the images stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=EMBEDDING_MISTAKES,
+    cases=embedding_cases,
+    reference=embedding_answer,
+    variation=embedding_variation,
+    mappings=embedding_mappings,
+    needs=frozenset({"weight"}),
+    stages=lambda build, inputs, weights: {
+        "the patches": reference.patchify(*inputs, build[0]),
+        "the tokens": embedding_answer(build, inputs, weights),
+    },
+)
+
+
+# --- ViT ---------------------------------------------------------------------------------------------------------
+
+# image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff
+Build = tuple[int, int, int, int, int, int, int, int]
+
+
+def vit_cases(rng: np.random.Generator) -> list[Case]:
+    """One block where it is enough. All widths of a model differ, so that a parameter has one way to be read."""
+
+    def case(tag: str, batch: int, build: Build, visible: bool = False, **kwargs) -> Case:
+        image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff = build
+        source = np.random.default_rng(7) if visible else rng
+        images = source.normal(size=(batch, channels, image_size, image_size))
+        label = (
+            f"images of shape {images.shape}, patch_size {patch_size}, {n_classes} classes, d_model {d_model}, "
+            f"{n_layers} block{'s' * (n_layers > 1)}, {n_heads} heads, d_ff {d_ff}"
+        )
+        return Case(tag, label, (images,), build, visible=visible, **kwargs)
+
+    n_classes = int(rng.choice([6, 7, 11]))
+    return [
+        case("values", 2, (6, 3, 1, 7, 8, 1, 2, 20), visible=True, differentiate=True),
+        case("values", 3, (6, 3, 1, n_classes, 12, 1, 3, 18), differentiate=True),
+        case("depth", 2, (6, 3, 1, 7, 8, 3, 2, 20), visible=True),
+        case("depth", 3, (6, 2, 1, n_classes, 8, 2, 4, 14), differentiate=True),
+        case("sizes", 2, (4, 2, 3, 3, 8, 1, 2, 22), visible=True),
+        case("sizes", 1, (6, 2, 3, n_classes, 15, 1, 5, 24)),
+        case("manners", 2, (6, 3, 1, 7, 8, 2, 2, 20), dtype="float32"),
+    ]
+
+
+def _n_tokens(build: Build) -> int:
+    return (build[0] // build[1]) ** 2 + 1
+
+
+class _Left:
+    """The student's parameters that have no role yet."""
+
+    def __init__(self, parameters: Parameters):
+        self.parameters = dict(parameters)
+
+    def map(self, role: str, rows: int, columns: int) -> Weights:
+        """A map with so many outputs and inputs, and the bias that stands beside it."""
+        for name, (_, tensor) in self.parameters.items():
+            owner, _, leaf = name.rpartition(".")
+            matrix = _flat_map(tensor, leaf != "weight", rows)
+            if matrix is None or matrix.size(1) != columns:
+                continue
+            del self.parameters[name]
+            biases = [
+                other
+                for other, (_, vector) in self.parameters.items()
+                if other.rpartition(".")[0] == owner and vector.shape == (rows,)
+            ]
+            if owner == "":  # bare tensors of the model itself: a vector that says that it is this map's bias
+                stem = re.sub(r"(w|weights?|matrix)$", "", name.lower()).rstrip("_")
+                biases = [other for other in biases if stem in other.lower() and "b" in other.lower()[len(stem) :]]
+            found = {f"{role}.weight": matrix}
+            return found | ({f"{role}.bias": self.parameters.pop(biases[0])[1]} if biases else {})
+        return {}
+
+    def tokens(self, role: str, counts: tuple[int, ...], d_model: int, words: str, named: bool = False) -> Weights:
+        """A bare tensor or an nn.Embedding that holds so many tokens, first one whose name has one of the words."""
+        fits = [
+            name
+            for name, (_, tensor) in self.parameters.items()
+            if tensor.dim() and tensor.size(-1) == d_model and tensor.numel() // d_model in counts and self._bare(name)
+        ]
+        fits.sort(key=lambda name: re.search(words, name.lower()) is None)  # stable
+        if not fits or (named and not re.search(words, fits[0].lower())):
+            return {}
+        return {role: self.parameters.pop(fits[0])[1].reshape(-1, d_model)}
+
+    def _bare(self, name: str) -> bool:
+        """Whether it is no part of a linear map or a norm."""
+        owner, _, leaf = name.rpartition(".")
+        if leaf in ("weight", "gamma") and {f"{owner}.bias", f"{owner}.beta"} & self.parameters.keys():
+            return False
+        return self.parameters[name][1].dim() > 1 or owner == ""
+
+    def wide_norm(self, d_model: int) -> Weights:
+        """A norm whose scale and shift have an entry for every token: it was made for (tokens, d_model)."""
+        for name, (_, scale) in list(self.parameters.items()):
+            owner, _, leaf = name.rpartition(".")
+            shift = {"weight": f"{owner}.bias", "gamma": f"{owner}.beta"}.get(leaf)
+            if shift in self.parameters and scale.dim() == 2 and self.parameters[shift][1].shape == scale.shape:
+                del self.parameters[name]
+                return {"encoder.norm.gamma": scale, "encoder.norm.beta": self.parameters.pop(shift)[1]}
+        return {}
+
+
+MAX_ENCODERS = 12  # ways to read what is left as an encoder
+
+
+def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
+    """The embedding, the head, [class] and positions by their shapes and names; what is left is the encoder."""
+    image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, _ = build
+    n_patches, left = (image_size // patch_size) ** 2, _Left(parameters)
+    roles = left.map("embed.projection", d_model, channels * patch_size**2)
+    roles |= left.map("head", n_classes, d_model)
+    where = r"pos|place|where"
+    roles |= left.tokens("positions.table", (n_patches + 1, n_patches), d_model, where) or left.tokens(
+        "positions.table", (1,), d_model, where, named=True
+    )
+    roles |= left.tokens("class_token", (1,), d_model, r"cls|class|tok")
+    if "class_token" in roles:
+        roles["class_token"] = roles["class_token"][None]  # (1, 1, d_model)
+    roles |= left.wide_norm(d_model)
+
+    found = reading.units(left.parameters, d_model, n_heads)
+    kinds = {kind: reading.of_kind(found, kind) for kind in ("attention", "norm", "feed_forward")}
+    stack = {"layers": n_layers, "among": found, "stack": "encoder.blocks"}
+    last = None if "encoder.norm.gamma" in roles else "encoder.norm"
+    ways = itertools.product(
+        reading.orders(kinds["attention"], ("attention",), **stack),
+        reading.orders(kinds["norm"], ("norm_1", "norm_2"), last=last, **stack),
+        reading.orders(kinds["feed_forward"], ("feed_forward",), **stack),
+        reading.readings_of(kinds["attention"]),
+        reading.readings_of(kinds["feed_forward"]),
+    )
+    for attention, norms, feed_forward, how, how_wide in itertools.islice(ways, MAX_ENCODERS):
+        encoder = reading.named(attention, how) | reading.named(norms) | reading.named(feed_forward, how_wide)
+        yield roles | encoder
+
+
+@functools.cache
+def _right_vit(build: Build) -> torch.nn.Module:
+    return reference.ViT(*build)
+
+
+def vit_answer(build: Build, inputs: tuple, weights: Weights) -> Tensor:
+    return reading.call(_right_vit(build), weights, inputs)
+
+
+def vit_variation(build: Build, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """A ViT with mistakes switched on."""
+    x = _tokens(build, inputs[0], weights, slips)
+    x = _encoded(build, x, weights, slips)
+    if "no_last_norm" not in slips:
+        axes = (1, 2) if "over_tokens_and_features" in slips else (2,)
+        x = _normalized(x, weights, "encoder.norm", axes)
+    if "reads_last" in slips or "class_last" in slips:
+        x = x[:, -1]
+    elif "mean_pooled" in slips:
+        x = x.mean(1)
+    elif "mean_of_patches" in slips:
+        x = x[:, 1:].mean(1)
+    elif "all_tokens" not in slips:
+        x = x[:, 0]
+    logits = _mapped(x, weights, "head")
+    return logits.softmax(-1) if "softmax" in slips else logits.log_softmax(-1) if "log_softmax" in slips else logits
+
+
+def _tokens(build: Build, images: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """What enters the first block."""
+    x = _mapped(cut(images, build[1], slips), weights, "embed.projection")
+    table = 0.0 if "no_positions" in slips else weights["positions.table"]
+    if "one_position" in slips:
+        table = table[:1]
+    elif "by_batch" in slips:
+        table = table[: len(x), None]
+    if "class_without_position" in slips:
+        x = x + table[: x.size(1)]
+    elif "class_without_first_position" in slips:
+        x = x + table[1:]
+    if "no_class_token" not in slips:
+        constant = "class_constant" in slips
+        token = torch.zeros_like(x[:, :1]) if constant else weights["class_token"].expand(len(x), 1, -1)
+        x = torch.cat([x, token] if slips & {"class_at_the_end", "class_last"} else [token, x], dim=1)
+    if slips & {"class_without_position", "class_without_first_position"}:
+        return x
+    if slips & {"no_positions", "one_position", "by_batch"}:
+        return x + table
+    return x + table[: x.size(1)] if "no_class_token" in slips else x + table
+
+
+def _encoded(build: Build, x: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """What leaves the last block."""
+    n_layers, n_heads = build[5:7]
+    layers = [0] * n_layers if "repeated_block" in slips else range(n_layers)
+    if "encoder_skipped" in slips:
+        layers = ()
+    elif "first_block_only" in slips:
+        layers = (0,)
+    entered = x
+    for layer in layers:
+        x = _block(entered if "not_chained" in slips else x, weights, f"encoder.blocks.{layer}", n_heads)
+    return x
+
+
+def _block(x: Tensor, weights: Weights, name: str, n_heads: int) -> Tensor:
+    """The block that is given."""
+    read = _normalized(x, weights, f"{name}.norm_1", (2,))
+    q, k, v = (
+        _mapped(read, weights, f"{name}.attention.w_{role}").unflatten(-1, (n_heads, -1)).transpose(1, 2)
+        for role in "qkv"
+    )
+    heads = (q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v
+    x = x + _mapped(heads.transpose(1, 2).flatten(2), weights, f"{name}.attention.w_o")
+    wide = _mapped(_normalized(x, weights, f"{name}.norm_2", (2,)), weights, f"{name}.feed_forward.expand")
+    return x + _mapped(torch.nn.functional.gelu(wide), weights, f"{name}.feed_forward.shrink")
+
+
+def _mapped(x: Tensor, weights: Weights, name: str) -> Tensor:
+    return x @ weights[f"{name}.weight"].T + weights.get(f"{name}.bias", 0.0)
+
+
+def _normalized(x: Tensor, weights: Weights, name: str, axes: tuple[int, ...]) -> Tensor:
+    centred = x - x.mean(axes, keepdim=True)
+    normalized = centred / torch.sqrt(centred.square().mean(axes, keepdim=True) + 1e-5)
+    return weights[f"{name}.gamma"] * normalized + weights[f"{name}.beta"]
+
+
+def vit_stages(build: Build, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+    right = frozenset[str]()
+    stages = {"the patches": reference.patchify(inputs[0], build[1])}
+    stages["the embedded patches"] = _mapped(stages["the patches"], weights, "embed.projection")
+    token = weights["class_token"].expand(len(inputs[0]), 1, -1)
+    stages["the tokens with [class] in front"] = torch.cat([token, stages["the embedded patches"]], dim=1)
+    x = stages["the tokens with their positions"] = _tokens(build, inputs[0], weights, right)
+    for layer in range(build[5]):
+        x = _block(x, weights, f"encoder.blocks.{layer}", build[6])
+        stages[f"what block {layer + 1} returns" if build[5] > 1 else "what the block returns"] = x
+    stages["the logits"] = vit_variation(build, inputs, weights, right)
+    return stages
+
+
+def _hard_coded(seen: Evidence) -> bool:
+    """Whether a parameter has a size of the model for the course's digits, and none that this model has."""
+    image_size, patch_size, channels, n_classes, d_model, _, _, d_ff = seen.cases[0].build
+    tokens = (image_size // patch_size) ** 2 + 1
+    own = {tokens, tokens - 1, n_classes, d_model, 3 * d_model, d_ff, patch_size, channels, channels * patch_size**2, 1}
+    of_digits = {17, 16, 10, 64, 128, 49, 7}
+    return not seen.mappable and any(set(p.shape) & (of_digits - own) for p in seen.parameters)
+
+
+VIT_MISTAKES = (
+    UNREGISTERED,
+    Mistake(
+        "frozen",
+        "a parameter that is not trained",
+        "It is registered, but `requires_grad` is off: backward passes it by, and training leaves it as it started.",
+        "Which of the tensors that you made are to be learned? Look for `requires_grad=False`.",
+        sign=lambda seen: any(not parameter.trained for parameter in seen.parameters),
+        switchable=False,
+    ),
+    Mistake(
+        "not_expanded",
+        "[class] is not repeated for every image",
+        "There is one [class] token, and the batch holds several images: `cat` cannot lay a batch of 1 in front of a "
+        "batch of many.",
+        "Which method repeats a tensor along an axis of size 1, without copying it?",
+        sign=lambda seen: any("must match except in dimension" in error for error in seen.errors),
+        switchable=False,
+    ),
+    Mistake(
+        "hard_coded",
+        "a size is written into the code",
+        "A parameter has the size that fits the digits of this course, whatever the arguments say.",
+        "Compare the shapes of your parameters with the arguments of `__init__`. How many patches has another image?",
+        sign=_hard_coded,
+        switchable=False,
+    ),
+    Mistake(
+        "no_class_token",
+        "no [class] token",
+        "It is never put in front of the patches; token 0, which the head should read, is the patch in the upper left "
+        "corner.",
+        "How many tokens should enter the first block?",
+        "class",
+        costs=("values", "depth"),
+    ),
+    Mistake(
+        "class_at_the_end",
+        "the [class] token stands at the end",
+        "It follows the patches; the head reads token 0, which is the patch in the upper left corner.",
+        "Look at the order in which the two are put together.",
+        "class",
+        costs=("values", "depth"),
+    ),
+    Mistake(
+        "class_last",
+        "the [class] token stands at the end and is read there",
+        "That is consistent, but every token stands one place too early in the table of positions: the task puts "
+        "[class] in front.",
+        "Look at the order in which the two are put together.",
+        "class",
+        costs=("values",),
+    ),
+    Mistake(
+        "class_constant",
+        "the [class] token is not learned",
+        "What stands in front of the patches are zeros, which no training can change.",
+        "What makes a tensor a parameter of a module? Is it that tensor that you put in front?",
+        "class",
+        costs=("values", "gradients", "manners"),
+    ),
+    Mistake(
+        "no_positions",
+        "no positions",
+        "Nothing tells the patches apart by their place: the model sees a bag of them.",
+        "Follow the table of positions through `forward`. Is the sum assigned?",
+        "positions",
+        costs=("values", "gradients"),
+    ),
+    Mistake(
+        "class_without_position",
+        "the [class] token has no position",
+        "The positions are added before [class] is put in front of the patches, and it gets none.",
+        "What comes first: to prepend or to add? How many rows should the table have?",
+        "positions",
+        also=("class_without_first_position",),
+        costs=("values", "gradients"),
+    ),
+    Mistake(
+        "by_batch",
+        "the table is indexed by the batch",
+        "The rows are chosen by the place of an image in the batch, not by the place of a token in its image.",
+        "Which axis of the tokens is the table laid along?",
+        "positions",
+        costs=("values", "depth", "sizes"),
+    ),
+    Mistake(
+        "one_position",
+        "one position for all tokens",
+        "The same vector is added to every token: it tells no place from another.",
+        "How many rows does your table have, and how many are used?",
+        "positions",
+        costs=("values", "gradients"),
+    ),
+    *(mistake for mistake in CUTTING if mistake.key not in ("channels_apart", "one_channel", "square_assumed")),
+    Mistake(
+        "encoder_skipped",
+        "the encoder has no effect",
+        "The head reads what entered the first block: no token has looked at another. Perhaps what the blocks return "
+        "is not assigned.",
+        "Follow x through the loop over the blocks.",
+        "blocks",
+    ),
+    Mistake(
+        "repeated_block",
+        "one block repeated",
+        "The list of layers holds the same block again and again: all layers share its weights.",
+        "How often is a block made? Multiplying a list copies no module.",
+        "blocks",
+        costs=("depth", "manners"),
+    ),
+    Mistake(
+        "not_chained",
+        "the blocks do not follow each other",
+        "Each block reads what entered the first one, so only the last one counts.",
+        "Follow x through the loop over the blocks: what does the second one read?",
+        "blocks",
+        costs=("depth",),
+    ),
+    Mistake(
+        "first_block_only",
+        "only the first block is used",
+        "However many layers there are, the tokens pass through one of them.",
+        "Look at what happens in the loop over the blocks, and when it ends.",
+        "blocks",
+        costs=("depth",),
+    ),
+    Mistake(
+        "no_last_norm",
+        "no LayerNorm after the last block",
+        "The head reads the residual stream as it is, whose scale grows with every block.",
+        "What stands between the last block and the head?",
+        "norm",
+        costs=("values", "gradients"),
+    ),
+    Mistake(
+        "over_tokens_and_features",
+        "normalised over tokens and features together",
+        "All tokens of an image share one mean and one variance, so tokens leak into each other.",
+        "Over which axes does the last norm take its mean? Each token minds its own business.",
+        "norm",
+        costs=("values",),
+    ),
+    Mistake(
+        "reads_last",
+        "the last token is read",
+        "[class] stands in front, but the head reads the token at the end, which is the patch in the lower right "
+        "corner.",
+        "Which token does the head read? Count from the front.",
+        "pool",
+        costs=("values",),
+    ),
+    Mistake(
+        "mean_pooled",
+        "the mean of all tokens is read",
+        "That is a way to build a ViT, and a good one; but this task reads the [class] token alone.",
+        "What does the head read, according to the task?",
+        "pool",
+        costs=("values",),
+    ),
+    Mistake(
+        "mean_of_patches",
+        "the mean of the patches is read",
+        "That is a way to build a ViT, and a good one; but this task reads the [class] token alone.",
+        "What does the head read, according to the task?",
+        "pool",
+        costs=("values",),
+    ),
+    Mistake(
+        "all_tokens",
+        "every token gets logits",
+        "The head is applied to all tokens: the result is (batch, tokens, n_classes).",
+        "An image needs one answer. Which token gives it?",
+        "pool",
+        costs=("shape", "values"),
+    ),
+    Mistake(
+        "softmax",
+        "a softmax at the end",
+        "The result is probabilities, or their logarithms. The task asks for logits: the loss takes the softmax "
+        "itself, and taken twice it leaves weak gradients.",
+        "What does the head return, and what do you do to it?",
+        "head",
+        also=("log_softmax",),
+        costs=("values",),
+    ),
+)
+
+VIT = Exercise(
+    name="ViT",
+    returns="a tensor of logits, (batch, n_classes)",
+    shape=lambda case: (len(case.inputs[0]), case.build[3]),
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape (batch, n_classes)", 0.1),
+        Criterion("values", "patches, [class], positions, a block, the norm, the head", 0.4),
+        Criterion("depth", "several blocks, one after the other", 0.1),
+        Criterion("sizes", "colour, and any sizes", 0.2),
+        Criterion("gradients", "gradients reach the images and all parameters", 0.1),
+        Criterion("manners", "all is registered and learned, the images stay untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=VIT_MISTAKES,
+    cases=vit_cases,
+    reference=vit_answer,
+    variation=vit_variation,
+    mappings=vit_mappings,
+    needs=frozenset({"embed.projection.weight", "class_token", "positions.table", "head.weight"}),
+    stages=vit_stages,
+)
+
+
+# --- classify ----------------------------------------------------------------------------------------------------
+
+DRAWN = 800  # of the judge's digits, so many that the draw moves the accuracy by less than half a point
+
+
+def classify_cases(rng: np.random.Generator) -> list[Case]:
+    """A single digit, then all others that were drawn; each stays where it is or moves by a pixel."""
+    images, labels = unseen_digits()
+    chosen = rng.choice(len(images), DRAWN, replace=False)
+    images, labels = images[chosen], labels[chosen]
+    moves = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
+    moved = np.stack([np.roll(images, move, (1, 2)) for move in moves])  # the border is paper, nearly everywhere
+    images = moved[rng.integers(len(moves), size=DRAWN), np.arange(DRAWN)]
+    return [
+        Case("ninety", f"{len(part)} digits", (images[part],), dtype="float32", answer=labels[part])
+        for part in (np.arange(1), np.arange(1, DRAWN))
+    ]
+
+
+def _read_right(cases: tuple[Case, ...], outputs: tuple[np.ndarray | None, ...]) -> tuple[float, str]:
+    """The share of the digits that are read right, 0 … 1, and what stands out where it is low."""
+    labels = np.concatenate([case.answer for case in cases])
+    if any(o is None or o.shape != (len(c.answer), 10) for c, o in zip(cases, outputs, strict=True)):
+        return 0.0, "there are no logits of ten classes for every digit"
+    logits = np.concatenate([np.asarray(output, dtype=float) for output in outputs])
+    if not np.isfinite(logits).all():
+        return 0.0, "the logits hold NaN or infinity"
+    read = logits.argmax(1)
+    share = float((read == labels).mean())
+    said = f"{100 * share:.1f} % of {len(labels)} digits are read right"
+    if len(set(read.tolist())) == 1:
+        return share, f"{said}: every digit is called a {read[0]}"
+    off = next((k for k in range(1, 10) if ((read - k) % 10 == labels).mean() > 0.5), None)
+    if off is not None:
+        return share, f"{said}: a 0 is called a {off}, so the logits do not stand in the order of the labels"
+    if (logits.argmin(1) == labels).mean() > 0.5:
+        return share, f"{said}, and most have their lowest logit at the right class"
+    if share < 0.2:
+        return share, f"{said}, which is guessing: was this model trained, and to the end?"
+    return share, said
+
+
+def _at_least(percent: int) -> Callable[[tuple, tuple], tuple[bool, str]]:
+    def measure(cases: tuple[Case, ...], outputs: tuple) -> tuple[bool, str]:
+        share, said = _read_right(cases, outputs)
+        return 100 * share >= percent, said
+
+    return measure
+
+
+CLASSIFY = Exercise(
+    name="classify",
+    returns="a tensor of logits, (batch, 10)",
+    shape=lambda case: (len(case.answer), 10),
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape (batch, 10)", 0.1),
+        Criterion("ninety", "reads at least 90 % of the judge's digits", 0.4, _at_least(90)),
+        Criterion("ninety_five", "reads at least 95 % of them", 0.3, _at_least(95)),
+        Criterion("ninety_seven", "reads at least 97 % of them", 0.2, _at_least(97)),
+    ),
+    mistakes=(),
+    cases=classify_cases,
+    reference=None,
+    variation=None,
+    seconds=30.0,
+)
