@@ -292,7 +292,7 @@ class _Trial:
     def _gradient_gaps(self, i: int, answer: tuple[Tensor, ...]) -> list[str] | None:
         """Names of the inputs and parameters whose gradient differs from that of `answer`; None if not asked for."""
         outcome, cotangents = self.outcomes[i], self.cotangents[i]
-        if cotangents is None:
+        if cotangents is None or [tuple(part.shape) for part in answer] != list(self._shapes_of(self.cases[i])):
             return None
         inputs = [leaf for leaf in self.leaves[i] if isinstance(leaf, Tensor) and leaf.requires_grad]
         told = outcome.input_gradients if outcome.input_gradients is not None else (None,) * len(inputs)
@@ -303,8 +303,11 @@ class _Trial:
             if parameter.trained and self.exercise.needs:
                 leaves[name], got[name] = tensor, (outcome.weight_gradients or {}).get(name)
         pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
-        outputs, given = zip(*pairs, strict=True)
-        wanted = torch.autograd.grad(outputs, list(leaves.values()), given, allow_unused=True, retain_graph=True)
+        if not pairs:  # what a known mistake gives may have no gradient at all
+            wanted = (None,) * len(leaves)
+        else:
+            outputs, given = zip(*pairs, strict=True)
+            wanted = torch.autograd.grad(outputs, list(leaves.values()), given, allow_unused=True, retain_graph=True)
         right = {n: np.zeros(leaves[n].shape) if g is None else g.numpy() for n, g in zip(leaves, wanted, strict=True)}
         size = max(float(np.abs(value).max(initial=0.0)) for value in right.values())
         gaps = []

@@ -130,7 +130,7 @@ def test_every_mistake_switched_on_alone_fails_and_is_named_first(exercise, mist
     for keys in (mistake.key, *mistake.also):
         verdict = judged(exercise, switched(exercise, frozenset({keys})), 0)
         # One that takes parameters of other shapes only raises here; it has a wrong answer of its own.
-        assert not verdict.passed and (verdict.mistakes[:1] == (mistake,) or not verdict.results), verdict.text()
+        assert not verdict.passed and (verdict.mistakes[:1] == (mistake,) or verdict.error), verdict.text()
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -235,7 +235,7 @@ def test_html_escapes_what_the_student_wrote():
 def test_check_refuses_what_it_cannot_judge():
     with pytest.raises(TypeError, match="function or class itself"):
         check(3)
-    with pytest.raises(LookupError, match="there are .*MultiHeadSelfAttention"):
+    with pytest.raises(LookupError, match=r"there are .*MultiHeadSelfAttention"):
         check(len)
 
 

@@ -166,6 +166,7 @@ MISTAKES = (
         "√((d_model − 1)/d_model).",
         "Look at what `var` and `std` divide by unless told otherwise.",
         "variance",
+        costs=("values",),
     ),
     Mistake(
         "eps_outside",
@@ -173,6 +174,7 @@ MISTAKES = (
         "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
         "Look at where ε stands in the definition: what is it added to?",
         "root",
+        costs=("small",),
     ),
     Mistake(
         "no_eps",
@@ -180,6 +182,7 @@ MISTAKES = (
         "A token whose features are all equal divides 0 by 0, and tiny values are blown up to size 1.",
         "Look at what the definition adds to the variance.",
         "root",
+        costs=("small",),
     ),
     Mistake(
         "no_root",
@@ -187,6 +190,7 @@ MISTAKES = (
         "The centred values are divided by the variance, so the result has variance 1/σ² in place of 1.",
         "Compare the unit of what you divide by with the unit of x.",
         "root",
+        costs=("values",),
     ),
     Mistake(
         "not_divided",
@@ -201,6 +205,7 @@ MISTAKES = (
         "A constant is used whatever `eps` the constructor was given.",
         "Follow `eps` from `__init__` to the place where it is added.",
         "eps",
+        costs=("small",),
     ),
     Mistake(
         "other_default",
@@ -208,6 +213,7 @@ MISTAKES = (
         "`LayerNorm(d_model)` uses 1e-6 where the task says 1e-5; it shows for tiny values only.",
         "Compare the signature of your `__init__` with the task's.",
         "eps",
+        costs=("small",),
     ),
     Mistake(
         "over_batch",
@@ -215,6 +221,7 @@ MISTAKES = (
         "The statistics run over axis 0: one sample's result depends on the others, as in batch normalisation.",
         "Look at which axis `mean` and the variance reduce. Whose mean is it?",
         "axis",
+        costs=("values", "shapes"),
     ),
     Mistake(
         "over_tokens",
@@ -223,6 +230,7 @@ MISTAKES = (
         "Look at which axis `mean` and the variance reduce. Whose mean is it?",
         "axis",
         also=("over_axis_1",),
+        costs=("values", "shapes"),
     ),
     Mistake(
         "over_tokens_and_features",
@@ -231,6 +239,7 @@ MISTAKES = (
         "How many means should a sample of three tokens have?",
         "axis",
         also=("over_last_two",),
+        costs=("values", "shapes"),
     ),
     Mistake(
         "over_everything",
@@ -238,6 +247,7 @@ MISTAKES = (
         "One mean and one variance serve the whole tensor, so samples leak into each other.",
         "Look at what `mean` reduces when no axis is given.",
         "axis",
+        costs=("values", "shapes"),
     ),
     Mistake(
         "root_mean_square",
@@ -245,6 +255,7 @@ MISTAKES = (
         "The values are divided by their root mean square and never centred: a token's level stays in the result.",
         "Add 50 to every feature of a token. What should LayerNorm make of it?",
         "centre",
+        costs=("values",),
     ),
     Mistake(
         "not_centred",
@@ -259,6 +270,7 @@ MISTAKES = (
         "The result is γ (x̂ + β): the shift is scaled too.",
         "Look at the order of scale and shift in the last line.",
         "affine",
+        costs=("values",),
     ),
     Mistake(
         "exchanged",
@@ -266,6 +278,7 @@ MISTAKES = (
         "The normalised values are multiplied by β and shifted by γ.",
         "Which of the two starts at 1, and why?",
         "affine",
+        costs=("values",),
     ),
     Mistake(
         "no_affine",
@@ -280,6 +293,7 @@ MISTAKES = (
         "The normalised values are shifted but not scaled.",
         "Follow γ through `forward`.",
         "affine",
+        costs=("values",),
     ),
     Mistake(
         "no_beta",
@@ -287,6 +301,7 @@ MISTAKES = (
         "The normalised values are scaled but not shifted.",
         "Follow β through `forward`.",
         "affine",
+        costs=("values",),
     ),
     Mistake(
         "detached",
@@ -294,6 +309,7 @@ MISTAKES = (
         "The outputs are right, but backward treats the statistics as constants.",
         "Look for `detach`, `no_grad`, `.data`, `.item()` or NumPy between x and the result.",
         "gradient",
+        costs=("gradients",),
     ),
 )
 

@@ -268,6 +268,7 @@ MISTAKES = (
         "order, so a head gets pieces of several tokens.",
         "Split the last axis first. Then look at which two axes have to trade places.",
         "split",
+        costs=("values",),
     ),
     Mistake(
         "no_transpose",
@@ -276,6 +277,7 @@ MISTAKES = (
         "The given attention compares along the last axis but one. Which axis should that be?",
         "split",
         also=("no_first_transpose",),
+        costs=("values",),
     ),
     Mistake(
         "view_transposed",
@@ -291,6 +293,7 @@ MISTAKES = (
         "The residual connection belongs to the block around the attention, not into it.",
         "Compare the last line of your `forward` with the task.",
         "residual",
+        costs=("values",),
     ),
     Mistake(
         "view_merge",
@@ -298,6 +301,7 @@ MISTAKES = (
         "The heads are flattened as (batch, heads, tokens, d_head): a token's output is made of other tokens.",
         "Which axes must lie side by side before you flatten them into d_model?",
         "merge",
+        costs=("values",),
     ),
     Mistake(
         "interleaved",
@@ -305,6 +309,7 @@ MISTAKES = (
         "Head h gets every n_heads-th feature; the task gives it the h-th block of d_head neighbouring features.",
         "Look at the order of heads and d_head when the last axis is split.",
         "split",
+        costs=("values",),
     ),
     Mistake(
         "interleaved_merge",
@@ -312,6 +317,7 @@ MISTAKES = (
         "Neighbouring features of a merged token come from different heads; the heads should stand side by side.",
         "Look at the order of the last two axes before you flatten them.",
         "merge",
+        costs=("values",),
     ),
     Mistake(
         "no_output",
@@ -319,6 +325,7 @@ MISTAKES = (
         "The heads are put side by side and returned: nothing ever mixes what they found.",
         "Which of the four maps is left to use after the heads are merged?",
         "output",
+        costs=("values",),
     ),
     Mistake(
         "averaged",
@@ -340,6 +347,7 @@ MISTAKES = (
         "Each head's map sees only d_head features of a token; it should see all d_model of them.",
         "How many columns does the query map of one head have?",
         "project",
+        costs=("values",),
     ),
     Mistake(
         "shared_qkv",
@@ -347,6 +355,7 @@ MISTAKES = (
         "A token asks, answers and carries with the same vector, so it mostly finds itself.",
         "How many different maps does the task list?",
         "project",
+        costs=("values",),
     ),
     Mistake(
         "shared_qk",
@@ -354,6 +363,7 @@ MISTAKES = (
         "The scores become symmetric: i looks at j exactly as strongly as j at i.",
         "Which map makes the keys?",
         "project",
+        costs=("values",),
     ),
     Mistake(
         "k_for_v",
@@ -361,6 +371,7 @@ MISTAKES = (
         "The weights average the keys; the value map is not used.",
         "What do the weights multiply, and which map made it?",
         "project",
+        costs=("values",),
     ),
     Mistake(
         "q_for_v",
@@ -368,6 +379,7 @@ MISTAKES = (
         "The weights average the queries; the value map is not used.",
         "What do the weights multiply, and which map made it?",
         "project",
+        costs=("values",),
     ),
     Mistake(
         "across_batch",
@@ -375,6 +387,7 @@ MISTAKES = (
         "The first axis is taken for the tokens: samples of the batch look at each other.",
         "Which axis of x is the batch? Which axis should the scores compare?",
         "axes",
+        costs=("values",),
     ),
     Mistake(
         "unscaled",
@@ -382,6 +395,7 @@ MISTAKES = (
         "The scores are not divided: they grow with d_head and the softmax saturates.",
         "Look at what happens to q·k before the softmax.",
         "scale",
+        costs=("values",),
     ),
     Mistake(
         "by_d_head",
@@ -389,6 +403,7 @@ MISTAKES = (
         "The scores come out too small, so the attention is too flat.",
         "What is the standard deviation of a dot product of d_head terms?",
         "scale",
+        costs=("values",),
     ),
     Mistake(
         "by_d_model",
@@ -396,6 +411,7 @@ MISTAKES = (
         "The dot product runs over the d_head features of one head, not over d_model: too flat by √n_heads.",
         "How many terms does one score sum?",
         "scale",
+        costs=("values",),
     ),
     Mistake(
         "by_n_heads",
@@ -403,6 +419,7 @@ MISTAKES = (
         "The number of heads has no part in one score.",
         "How many terms does one score sum?",
         "scale",
+        costs=("values",),
     ),
     Mistake(
         "multiplied",
@@ -410,6 +427,7 @@ MISTAKES = (
         "The scores are made larger where they should be made smaller.",
         "Should wider heads give larger or smaller scores?",
         "scale",
+        costs=("values",),
     ),
     Mistake(
         "scaled_after",
@@ -417,6 +435,7 @@ MISTAKES = (
         "The weights are divided, not the scores: each row sums to 1/√d_head.",
         "Sum a row of your weights.",
         "scale",
+        costs=("values",),
     ),
     Mistake(
         "columns",
@@ -424,6 +443,7 @@ MISTAKES = (
         "The columns of the weights sum to 1; each query's row should.",
         "Which axis of the scores counts the keys?",
         "softmax",
+        costs=("values",),
     ),
     Mistake(
         "over_heads",
@@ -431,6 +451,7 @@ MISTAKES = (
         "The heads compete with each other for every pair of tokens.",
         "Which axis of the scores counts the keys?",
         "softmax",
+        costs=("values",),
     ),
     Mistake(
         "no_softmax",
@@ -438,6 +459,7 @@ MISTAKES = (
         "The scores themselves weigh the values: they are neither positive nor do they sum to 1.",
         "What turns scores into weights?",
         "softmax",
+        costs=("values",),
     ),
     Mistake(
         "transposed",
@@ -445,6 +467,7 @@ MISTAKES = (
         "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
         "Whose row is it: the query's or the key's?",
         "scores",
+        costs=("values",),
     ),
     Mistake(
         "weights_transposed",
@@ -452,6 +475,7 @@ MISTAKES = (
         "Each token is given to others in the shares in which it should take from them.",
         "Sum a row of what you multiply the values by.",
         "apply",
+        costs=("values",),
     ),
     Mistake(
         "weights_out",
@@ -466,6 +490,7 @@ MISTAKES = (
         "The result is the same with and without a mask: it is not passed on, or the masked scores are thrown away.",
         "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
         "mask",
+        costs=("mask",),
     ),
     Mistake(
         "mask_after",
@@ -473,6 +498,7 @@ MISTAKES = (
         "The hidden weights are set to 0, but the row no longer sums to 1.",
         "Where must a hidden key be hidden, so that the others share its weight?",
         "mask",
+        costs=("mask",),
     ),
     Mistake(
         "filled_with_0",
@@ -480,6 +506,7 @@ MISTAKES = (
         "exp(0) = 1: a hidden key still gets weight.",
         "Which score has the exponential 0?",
         "mask",
+        costs=("mask",),
     ),
     Mistake(
         "mask_inverted",
@@ -487,6 +514,7 @@ MISTAKES = (
         "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
         "Which value of the mask does `masked_fill` replace?",
         "mask",
+        costs=("mask",),
     ),
     Mistake(
         "mask_on_queries",
@@ -494,6 +522,7 @@ MISTAKES = (
         "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
         "Which axis of the scores counts the keys?",
         "mask",
+        costs=("mask",),
     ),
 )
 

@@ -75,6 +75,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "The exponent is 0 in every column, so all columns share one frequency: the table has rank 2.",
             "Print the exponents. How many different ones are there?",
             "exponent",
+            costs=("values",),
         ),
         Mistake(
             "doubled",
@@ -82,6 +83,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "The frequencies fall twice as fast as they should: `arange(0, d_model, 2)` already holds 2i.",
             "Write down the exponent for the third pair of columns and compare it with the formula.",
             "exponent",
+            costs=("values",),
         ),
         Mistake(
             "halved",
@@ -89,6 +91,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "Only half of the range of frequencies is used: the formula has 2i, the index of the even column.",
             "Write down the exponent for the last pair of columns: how close to 1 does it come?",
             "exponent",
+            costs=("values",),
         ),
         Mistake(
             "own_cosine",
@@ -97,6 +100,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "Columns 2i and 2i + 1 belong together. What do they share?",
             "exponent",
             also=("per_column",),
+            costs=("values",),
         ),
         Mistake(
             "spread",
@@ -104,6 +108,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "The exponent is divided by the number of pairs minus one (the layout of another library), not by d_model.",
             "Compare the exponent of the last pair with the formula.",
             "exponent",
+            costs=("values",),
         ),
         Mistake(
             "inverted",
@@ -111,6 +116,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "The frequencies grow along the columns instead of falling: position · 10000^(+2i/d_model).",
             "Look at the sign of the exponent.",
             "sign",
+            costs=("values",),
         ),
         Mistake(
             "base",
@@ -119,6 +125,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "Compare the constant with the formula.",
             "base",
             also=("base_100000",),
+            costs=("values",),
         ),
         Mistake(
             "concatenated",
@@ -126,6 +133,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "All sines come first, then all cosines; the paper's layout alternates them.",
             "Which columns does the formula give to the sines?",
             "layout",
+            costs=("values",),
         ),
         Mistake(
             "swapped",
@@ -133,6 +141,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "The even columns hold cosines, the odd ones sines.",
             "Look at position 0: which columns should be 0 and which 1?",
             "function",
+            costs=("values",),
         ),
         Mistake(
             "no_cosine",
@@ -140,6 +149,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "Without the cosine, a shift of the position is not a linear map of the pair.",
             "Look at position 0: which columns should be 0 and which 1?",
             "function",
+            costs=("values",),
         ),
         Mistake(
             "from_one",
@@ -147,6 +157,7 @@ def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
             "Every row is that of the next position; the first row should be that of position 0.",
             "What should the row of position 0 look like?",
             "position",
+            costs=("values",),
         ),
     )
 
@@ -267,6 +278,7 @@ MODULE_MISTAKES = (
         "Which axis of x counts the tokens?",
         "rows",
         also=("rows_of_batch",),
+        costs=("values",),
     ),
     Mistake(
         "whole_table",
@@ -281,6 +293,7 @@ MODULE_MISTAKES = (
         "The tokens get the positions at the end of the table, not those from 0 on.",
         "Which position has the first token?",
         "rows",
+        costs=("values",),
     ),
     Mistake(
         "twice",
@@ -288,6 +301,7 @@ MODULE_MISTAKES = (
         "The result is 2x + table: the module adds x itself, and something adds it once more.",
         "Follow x through `forward` and count.",
         "sum",
+        costs=("values",),
     ),
     Mistake(
         "not_added",
@@ -303,6 +317,7 @@ MODULE_MISTAKES = (
         "The scaling belongs to the embedding that comes before, not to this module.",
         "Compare your `forward` with the task: what is x multiplied by?",
         "sum",
+        costs=("values",),
     ),
 )
 
