@@ -54,8 +54,8 @@ def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor
             raise TypeError(f"next_logits takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
         if tokens.dim() != 2 or len(tokens) != batch or not 1 <= tokens.size(1) <= 8 * places:
             raise ValueError(
-                f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to {8 * places}; "
-                f"it got shape {tuple(tokens.shape)}"
+                f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to "
+                f"{8 * places}; it got shape {tuple(tokens.shape)}"
             )
         place = torch.arange(tokens.size(1)) % places
         return own[:, place] + added[place, tokens].cumsum(1)
@@ -332,12 +332,11 @@ def _run(target: Any, case: dict) -> dict:
         reply["weight_gradients"] = dict(zip(inside, found[split:], strict=True))
     if case.get("twice"):
         anew = _anew(inputs, before)
-        with torch.no_grad():
-            if "steps" in case:
-                _load(weights, case)
-                again = _in_turns(call, anew, weights, case)
-            else:
-                again = call(*anew)
+        if "steps" in case:
+            _load(weights, case)
+            again = _in_turns(call, anew, weights, case)
+        else:
+            again = call(*anew)
         second = [_tensor(part, kind) for part in (again if isinstance(again, list | tuple) else [again])]
         reply["repeats"] = len(second) == len(parts) and all(
             b is not None and _same(a, b) for a, b in zip(parts, second, strict=True)
