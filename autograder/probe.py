@@ -349,10 +349,11 @@ def _in_turns(call: Callable, inputs: list, weights: dict[str, nn.Parameter], ca
     first, *rest = inputs
     outputs, state = [], None
     for turn, piece in enumerate(first.split(case["steps"], dim=1)):
-        with torch.no_grad():
-            for weight in weights.values() if turn else ():
-                weight.mul_(case["drift"])
-            result = call(piece, *rest, state)
+        if turn and case["drift"] != 1:
+            with torch.no_grad():
+                for weight in weights.values():
+                    weight.mul_(case["drift"])
+        result = call(piece, *rest, state)
         if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
             return result
         outputs.append(result[0])
