@@ -1,0 +1,558 @@
+"""Right cross-attention, decoder blocks and caches in the styles that people write: each class earns full marks."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import nn
+
+from tests.answers import answers
+
+
+def attention(q, k, v, mask=None):
+    """What the lab gives, down to FeedForward."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+def split_heads(x, n_heads):
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+
+
+def merge_heads(x):
+    return x.transpose(1, 2).flatten(-2)
+
+
+class MultiHeadSelfAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        heads, _ = attention(q, k, v, mask)
+        return self.w_o(merge_heads(heads))
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.gamma = nn.Parameter(torch.ones(d_model))
+        self.beta = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        centred = x - x.mean(dim=-1, keepdim=True)
+        variance = centred.square().mean(dim=-1, keepdim=True)
+        return self.gamma * centred / torch.sqrt(variance + self.eps) + self.beta
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.expand = nn.Linear(d_model, d_ff)
+        self.shrink = nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.shrink(F.gelu(self.expand(x)))
+
+
+# --- CrossAttention ---
+
+
+@answers("CrossAttention")
+class Cross(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.w_q = nn.Linear(d_model, d_model)
+        self.w_k = nn.Linear(d_model, d_model)
+        self.w_v = nn.Linear(d_model, d_model)
+        self.w_o = nn.Linear(d_model, d_model)
+
+    def forward(self, x, memory, mask=None):
+        q = split_heads(self.w_q(x), self.n_heads)
+        k = split_heads(self.w_k(memory), self.n_heads)
+        v = split_heads(self.w_v(memory), self.n_heads)
+        heads, _ = attention(q, k, v, mask)
+        return self.w_o(merge_heads(heads))
+
+
+@answers("CrossAttention")
+class CrossDerived(MultiHeadSelfAttention):
+    """The given self-attention, with a forward of its own."""
+
+    def forward(self, x, memory, mask=None):
+        b, t, d = x.shape
+        s = memory.shape[1]
+        q = self.w_q(x).view(b, t, self.n_heads, -1).transpose(1, 2)
+        k, v = (w(memory).view(b, s, self.n_heads, -1).transpose(1, 2) for w in (self.w_k, self.w_v))
+        return self.w_o(attention(q, k, v, mask)[0].transpose(1, 2).contiguous().view(b, t, d))
+
+
+@answers("CrossAttention")
+class CrossFusedKeysValues(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.h = heads
+        self.to_q = nn.Linear(dim, dim, bias=False)
+        self.to_kv = nn.Linear(dim, 2 * dim, bias=False)
+        self.to_out = nn.Linear(dim, dim)
+
+    def forward(self, x, memory, mask=None):
+        q = rearrange(self.to_q(x), "b n (h d) -> b h n d", h=self.h)
+        k, v = (rearrange(t, "b n (h d) -> b h n d", h=self.h) for t in self.to_kv(memory).chunk(2, dim=-1))
+        return self.to_out(rearrange(attention(q, k, v, mask)[0], "b h n d -> b n (h d)"))
+
+
+@answers("CrossAttention")
+class CrossHeadByHead(nn.Module):
+    """A loop over slices, masks without the axis of heads."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.query, self.key, self.value, self.output = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, memory, mask=None):
+        mask = None if mask is None else mask[:, 0]
+        heads = []
+        queries, keys, values = (
+            t.chunk(self.n_heads, -1) for t in (self.query(x), self.key(memory), self.value(memory))
+        )
+        for q, k, v in zip(queries, keys, values, strict=True):
+            heads.append(attention(q, k, v, mask)[0])
+        return self.output(torch.cat(heads, -1))
+
+
+@answers("CrossAttention")
+class CrossEinsum(nn.Module):
+    """Everything written out, raw matrices that multiply from the right, a large negative number as the fill."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.h, self.d = n_heads, d_model // n_heads
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, nn.Parameter(torch.randn(d_model, d_model) / d_model**0.5))
+
+    def forward(self, x, memory, mask=None):
+        q = (x @ self.w_q).unflatten(2, (self.h, self.d))
+        k = (memory @ self.w_k).unflatten(2, (self.h, self.d))
+        v = (memory @ self.w_v).unflatten(2, (self.h, self.d))
+        scores = torch.einsum("bthd,bshd->bhts", q, k) * self.d**-0.5
+        if mask is not None:
+            scores = torch.where(mask, scores, -1e9)
+        scores = scores - scores.amax(-1, keepdim=True)
+        weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+        return torch.einsum("bhts,bshd->bthd", weights, v).flatten(2) @ self.w_o
+
+
+@answers("CrossAttention")
+class CrossModulePerHead(nn.Module):
+    class Head(nn.Module):
+        def __init__(self, d_model, d_head):
+            super().__init__()
+            self.query = nn.Linear(d_model, d_head)
+            self.key = nn.Linear(d_model, d_head)
+            self.value = nn.Linear(d_model, d_head)
+
+        def forward(self, x, memory, mask):
+            return attention(self.query(x), self.key(memory), self.value(memory), mask)[0]
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.heads = nn.ModuleList([self.Head(d_model, d_model // n_heads) for _ in range(n_heads)])
+        self.proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x, memory, mask=None):
+        mask = mask.squeeze(1) if mask is not None else None
+        return self.proj(torch.cat([head(x, memory, mask) for head in self.heads], dim=-1))
+
+
+@answers("CrossAttention")
+class CrossOneMap(nn.Module):
+    """One map for the three, of which the rows that are needed are used."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads, self.d_model = n_heads, d_model
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, memory, mask=None):
+        d = self.d_model
+        q = F.linear(x, self.qkv.weight[:d], self.qkv.bias[:d])
+        k, v = F.linear(memory, self.qkv.weight[d:], self.qkv.bias[d:]).split(d, dim=-1)
+        q, k, v = (split_heads(t, self.n_heads) for t in (q, k, v))
+        return self.out(merge_heads(attention(q, k, v, mask)[0]))
+
+
+@answers("CrossAttention")
+class CrossTokenByToken(Cross):
+    """One query at a time; prints on the way."""
+
+    def forward(self, x, memory, mask=None):
+        k, v = split_heads(self.w_k(memory), self.n_heads), split_heads(self.w_v(memory), self.n_heads)
+        rows = []
+        for t in range(x.size(1)):
+            q = split_heads(self.w_q(x[:, t : t + 1]), self.n_heads)
+            rows.append(merge_heads(attention(q, k, v, mask)[0]))
+            print(t, rows[-1].shape)
+        return self.w_o(torch.cat(rows, dim=1))
+
+
+@answers("CrossAttention")
+class CrossOwnNames(nn.Module):
+    """Names that say nothing."""
+
+    def __init__(self, d, h):
+        super().__init__()
+        self.h = h
+        self.a, self.b, self.c, self.e = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, target, source, mask=None):
+        q, k, v = self.a(target), self.b(source), self.c(source)
+        q, k, v = (t.reshape(t.size(0), t.size(1), self.h, -1).permute(0, 2, 1, 3) for t in (q, k, v))
+        s = torch.matmul(q, k.mT) / q.size(-1) ** 0.5
+        if mask is not None:
+            s = s.masked_fill(mask.logical_not(), torch.finfo(s.dtype).min)
+        return self.e((torch.softmax(s, -1) @ v).permute(0, 2, 1, 3).flatten(2))
+
+
+# --- DecoderBlock ---
+
+
+@answers("DecoderBlock")
+class Block(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.norm_1 = LayerNorm(d_model)
+        self.self_attention = MultiHeadSelfAttention(d_model, n_heads)
+        self.norm_2 = LayerNorm(d_model)
+        self.cross_attention = Cross(d_model, n_heads)
+        self.norm_3 = LayerNorm(d_model)
+        self.feed_forward = FeedForward(d_model, d_ff)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.self_attention(self.norm_1(x), mask)
+        x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)
+        return x + self.feed_forward(self.norm_3(x))
+
+
+@answers("DecoderBlock")
+class BlockKeywords(nn.Module):
+    """Layers by kind, torch's own LayerNorm, keyword arguments, a name for every step."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attn1 = MultiHeadSelfAttention(d_model, n_heads)
+        self.attn2 = Cross(d_model, n_heads)
+        self.ffn = FeedForward(d_model, d_ff)
+        self.ln1, self.ln2, self.ln3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        normed = self.ln1(x)
+        after_self = x + self.attn1(x=normed, mask=mask)
+        asked = self.attn2(self.ln2(after_self), memory=memory, mask=memory_mask)
+        after_cross = after_self + asked
+        return after_cross + self.ffn(self.ln3(after_cross))
+
+
+@answers("DecoderBlock")
+class BlockLists(nn.Module):
+    """A list of norms and a list of branches, walked through together."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.norms = nn.ModuleList(LayerNorm(d_model) for _ in range(3))
+        self.layers = nn.ModuleList(
+            [MultiHeadSelfAttention(d_model, n_heads), Cross(d_model, n_heads), FeedForward(d_model, d_ff)]
+        )
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        given = [(mask,), (memory, memory_mask), ()]
+        for norm, layer, arguments in zip(self.norms, self.layers, given, strict=True):
+            x = x + layer(norm(x), *arguments)
+        return x
+
+
+@answers("DecoderBlock")
+class BlockCrossForBoth(nn.Module):
+    """Self-attention is cross-attention to oneself."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.own, self.src_attn = Cross(d_model, n_heads), Cross(d_model, n_heads)
+        self.mlp = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+        self.norm_own, self.norm_src, self.norm_mlp = (LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        y = self.norm_own(x)
+        x = x + self.own(y, y, mask)
+        x = x + self.src_attn(self.norm_src(x), memory, memory_mask)
+        return x + self.mlp(self.norm_mlp(x))
+
+
+@answers("DecoderBlock")
+class BlockWithResidualClass(nn.Module):
+    class Residual(nn.Module):
+        def __init__(self, d_model, branch):
+            super().__init__()
+            self.norm, self.branch = LayerNorm(d_model), branch
+
+        def forward(self, x, *given):
+            return self.branch(self.norm(x), *given) + x
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.first = self.Residual(d_model, MultiHeadSelfAttention(d_model, n_heads))
+        self.second = self.Residual(d_model, Cross(d_model, n_heads))
+        self.third = self.Residual(d_model, FeedForward(d_model, d_ff))
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return self.third(self.second(self.first(x, mask), memory, memory_mask))
+
+
+@answers("DecoderBlock")
+class BlockBackwards(nn.Module):
+    """Everything declared from the last to the first."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.norm_c = LayerNorm(d_model)
+        self.ff = FeedForward(d_model, d_ff)
+        self.norm_b = LayerNorm(d_model)
+        self.crossing = Cross(d_model, n_heads)
+        self.norm_a = LayerNorm(d_model)
+        self.masked = MultiHeadSelfAttention(d_model, n_heads)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.masked(self.norm_a(x), mask)
+        x = x + self.crossing(self.norm_b(x), memory, memory_mask)
+        x = x + self.ff(self.norm_c(x))
+        return x
+
+
+@answers("DecoderBlock")
+class BlockCopies(Block):
+    """Works in place, on a copy of its own."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        stream = x.clone()
+        stream += self.self_attention(self.norm_1(stream), mask)
+        stream = stream.add(self.cross_attention(self.norm_2(stream), memory, memory_mask))
+        return torch.add(stream, self.feed_forward(self.norm_3(stream)))
+
+
+@answers("DecoderBlock")
+class BlockOtherAttentions(nn.Module):
+    """The attentions of other styles: a fused map for self-attention, einsum and raw matrices for the other."""
+
+    class Fused(nn.Module):
+        def __init__(self, d_model, n_heads):
+            super().__init__()
+            self.h = n_heads
+            self.qkv = nn.Linear(d_model, 3 * d_model)
+            self.out = nn.Linear(d_model, d_model)
+
+        def forward(self, x, mask=None):
+            q, k, v = (split_heads(t, self.h) for t in self.qkv(x).chunk(3, dim=-1))
+            return self.out(merge_heads(attention(q, k, v, mask)[0]))
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.self_attn = self.Fused(d_model, n_heads)
+        self.cross_attn = CrossEinsum(d_model, n_heads)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.self_attn(self.norm1(x), mask)
+        x = x + self.cross_attn(self.norm2(x), memory, memory_mask)
+        return x + self.linear2(F.gelu(self.linear1(self.norm3(x))))
+
+
+@answers("DecoderBlock")
+class BlockInMethods(Block):
+    def look_back(self, x, mask):
+        return self.self_attention(self.norm_1(x), mask)
+
+    def look_over(self, x, memory, mask):
+        return self.cross_attention(self.norm_2(x), memory, mask)
+
+    def think(self, x):
+        return self.feed_forward(self.norm_3(x))
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        print("mask", None if mask is None else mask.shape)
+        x = self.look_back(x, mask) + x
+        x = self.look_over(x, memory, memory_mask) + x
+        return self.think(x) + x
+
+
+# --- CachedSelfAttention ---
+
+
+@answers("CachedSelfAttention")
+class Cached(MultiHeadSelfAttention):
+    def forward(self, x, cache=None):
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        if cache is not None:
+            k = torch.cat([cache[0], k], dim=2)
+            v = torch.cat([cache[1], v], dim=2)
+        new, every = x.size(1), k.size(2)
+        mask = torch.ones(new, every, dtype=torch.bool).tril(every - new)
+        heads, _ = attention(q, k, v, mask)
+        return self.w_o(merge_heads(heads)), (k, v)
+
+
+@answers("CachedSelfAttention")
+class CachedInDict(nn.Module):
+    """The cache is a dict; the mask is cut out of a whole one."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.query, self.key, self.value, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, cache=None):
+        cache = cache or {"keys": [], "values": []}
+        cache["keys"].append(split_heads(self.key(x), self.n_heads))
+        cache["values"].append(split_heads(self.value(x), self.n_heads))
+        k, v = torch.cat(cache["keys"], -2), torch.cat(cache["values"], -2)
+        n = k.size(-2)
+        mask = torch.ones(n, n).tril().bool()[-x.size(1) :]
+        q = split_heads(self.query(x), self.n_heads)
+        return self.out(merge_heads(attention(q, k, v, mask)[0])), cache
+
+
+@answers("CachedSelfAttention")
+class CachedUnsplit(nn.Module):
+    """What is kept has not been split into heads yet; positions are compared for the mask."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.h = n_heads
+        self.to_qkv = nn.Linear(d_model, 3 * d_model)
+        self.to_out = nn.Linear(d_model, d_model)
+
+    def forward(self, x, cache=None):
+        q, *new = self.to_qkv(x).chunk(3, dim=-1)
+        past = 0 if cache is None else cache[0].shape[1]
+        k, v = new if cache is None else (torch.cat(pair, dim=1) for pair in zip(cache, new, strict=True))
+        mask = torch.arange(past, past + x.shape[1])[:, None] >= torch.arange(k.shape[1])
+        heads = attention(*(split_heads(t, self.h) for t in (q, k, v)), mask)[0]
+        return self.to_out(merge_heads(heads)), (k, v)
+
+
+@answers("CachedSelfAttention")
+class CachedStacked(Cached):
+    """Keys and values stacked into one tensor of their own axis."""
+
+    def forward(self, x, cache=None):
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        kv = torch.stack([k, v])
+        kv = kv if cache is None else torch.cat([cache, kv], dim=-2)
+        future = torch.triu(torch.ones(kv.size(-2), kv.size(-2)), diagonal=1)[-x.size(1) :] == 1
+        scores = (q @ kv[0].mT / math.sqrt(q.size(-1))).masked_fill(future, -1e9)
+        return self.w_o(merge_heads(scores.softmax(-1) @ kv[1])), kv
+
+
+@answers("CachedSelfAttention")
+class CachedTokenByToken(Cached):
+    """A piece is worked through token by token, so that no mask is needed at all."""
+
+    def forward(self, x, cache=None):
+        keys, values = cache if cache is not None else ([], [])
+        outputs = []
+        for token in x.split(1, dim=1):
+            keys, values = (
+                [*keys, split_heads(self.w_k(token), self.n_heads)],
+                [
+                    *values,
+                    split_heads(self.w_v(token), self.n_heads),
+                ],
+            )
+            q = split_heads(self.w_q(token), self.n_heads)
+            outputs.append(merge_heads(attention(q, torch.cat(keys, 2), torch.cat(values, 2))[0]))
+        return self.w_o(torch.cat(outputs, dim=1)), (keys, values)
+
+
+@answers("CachedSelfAttention")
+class CachedInAnObject(Cached):
+    class Cache:
+        def __init__(self):
+            self.keys = self.values = None
+
+        def append(self, keys, values):
+            if self.keys is not None:
+                keys, values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
+            self.keys, self.values = keys, values
+            return keys, values
+
+    def forward(self, x, cache=None):
+        if cache is None:
+            cache = self.Cache()
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        k, v = cache.append(k, v)
+        print("tokens in the cache:", k.size(2))
+        rows, columns = q.size(2), k.size(2)
+        mask = torch.tensor([[j <= i + columns - rows for j in range(columns)] for i in range(rows)])
+        return self.w_o(merge_heads(attention(q, k, v, mask)[0])), cache
+
+
+@answers("CachedSelfAttention")
+class CachedOnTheModule(Cached):
+    """Kept on the module, and forgotten when a new text begins."""
+
+    def forward(self, x, cache=None):
+        if cache is None:
+            self.keys = self.values = x.new_zeros(x.size(0), self.n_heads, 0, x.size(2) // self.n_heads)
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        self.keys, self.values = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
+        new, every = k.size(2), self.keys.size(2)
+        mask = torch.ones(new, every, dtype=torch.bool).tril(every - new)
+        return self.w_o(merge_heads(attention(q, self.keys, self.values, mask)[0])), True
+
+
+@answers("CachedSelfAttention")
+class CachedPreallocated(Cached):
+    """Room for 20 tokens is laid out at the start and filled as they come."""
+
+    def forward(self, x, cache=None):
+        batch, new, d_model = x.shape
+        if cache is None:
+            room = x.new_zeros(2, batch, self.n_heads, 20, d_model // self.n_heads)
+            cache = (room, 0)
+        room, begin = cache
+        end = begin + new
+        room = room.clone()
+        room[0, :, :, begin:end] = split_heads(self.w_k(x), self.n_heads)
+        room[1, :, :, begin:end] = split_heads(self.w_v(x), self.n_heads)
+        seen = torch.arange(20) <= torch.arange(begin, end)[:, None]
+        heads, _ = attention(split_heads(self.w_q(x), self.n_heads), room[0], room[1], seen)
+        return self.w_o(merge_heads(heads)), (room, end)
+
+
+@answers("CachedSelfAttention")
+class CachedTwoKindsOfScores(Cached):
+    """Scores with the old keys, which all may be seen, beside scores with the new ones, which are masked."""
+
+    def forward(self, x, cache=None):
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        size = math.sqrt(q.size(-1))
+        new = (q @ k.mT / size).masked_fill(torch.ones(x.size(1), x.size(1)).triu(1).bool(), float("-inf"))
+        if cache is None:
+            weights, keys, values = new.softmax(-1), k, v
+        else:
+            weights = torch.cat([q @ cache[0].mT / size, new], dim=-1).softmax(-1)
+            keys, values = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+        return self.w_o(merge_heads(weights @ values)), [keys, values]
