@@ -1,7 +1,6 @@
 """Queries, keys and values; their scores; attention with a mask (lab 1)."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -140,6 +139,7 @@ PROJECT_QKV = Exercise(
             "The scores become symmetric: i looks at j exactly as strongly as j at i.",
             "Which map makes the keys?",
             "source",
+            costs=("values",),
         ),
         Mistake(
             "k_for_v",
@@ -147,6 +147,7 @@ PROJECT_QKV = Exercise(
             "What a token hands over is what it is found by; the value map is not used.",
             "Follow each of the three maps from the signature to its product.",
             "source",
+            costs=("values",),
         ),
         Mistake(
             "q_for_v",
@@ -154,6 +155,7 @@ PROJECT_QKV = Exercise(
             "What a token hands over is what it looks for; the value map is not used.",
             "Follow each of the three maps from the signature to its product.",
             "source",
+            costs=("values",),
         ),
         Mistake(
             "x_for_v",
@@ -168,6 +170,7 @@ PROJECT_QKV = Exercise(
             "The queries are returned where the keys belong, and the keys where the queries belong.",
             "Which order does the `return` have, and which order does the task have?",
             "order",
+            costs=("values",),
         ),
         Mistake(
             "exchanged_kv",
@@ -175,6 +178,7 @@ PROJECT_QKV = Exercise(
             "The values are returned where the keys belong, and the keys where the values belong.",
             "Which order does the `return` have, and which order does the task have?",
             "order",
+            costs=("values",),
         ),
         Mistake(
             "chained",
@@ -189,6 +193,7 @@ PROJECT_QKV = Exercise(
             "The scaling belongs to the scores, not to the projection: whoever scales the scores divides twice.",
             "Compare your lines with the formulas. Is there a root in them?",
             "scale",
+            costs=("values",),
         ),
         DETACHED,
     ),
@@ -540,7 +545,7 @@ SCALED_DOT_PRODUCT_ATTENTION = Exercise(
         Criterion("manners", "q, k, v and the mask stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=(
-        *(replace(one, costs=()) if one.key in ("unscaled", "multiplied") else one for one in OF_SCORES),
+        *OF_SCORES,
         Mistake(
             "scaled_after",
             "scaled after the softmax",
