@@ -80,8 +80,7 @@ def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
         own = {name.rpartition(".")[2]: left[name] for name in names}
         if path and names and all(tensor.shape == (d_model,) for _, tensor in own.values()):
             (read,) = layer_norm.mappings(own, (d_model,))
-            vector = own[names[0].rpartition(".")[2]][1]
-            read |= {part: _numbers(path + part, vector) for part in ("gamma", "beta") if part not in read}
+            read |= {part: numbers(path + part, (d_model,)) for part in ("gamma", "beta") if part not in read}
             take("norm", path, names, [read])
         elif "weight" in own:
             tensors = {"weight": own.pop("weight")[1].squeeze()}
@@ -297,13 +296,18 @@ def _complete(order: dict[str, Unit], roles: Sequence[str], found: Sequence[Unit
 
 
 def _nobodys(role: str, like: Unit) -> Unit:
-    return Unit(like.kind, "", ({part: _numbers(role + part, tensor) for part, tensor in like.tensors.items()},))
+    return absent(like.kind, {part: tuple(tensor.shape) for part, tensor in like.tensors.items()}, role)
 
 
-def _numbers(name: str, like: Tensor) -> Tensor:
+def absent(kind: str, shapes: Mapping[str, tuple[int, ...]], role: str = "") -> Unit:
+    """A unit that the student does not have, with numbers of its own; shapes: of its tensors, by name."""
+    return Unit(kind, "", ({part: numbers(role + part, shape) for part, shape in shapes.items()},))
+
+
+def numbers(name: str, shape: tuple[int, ...]) -> Tensor:
     """Random numbers, always the same for a name: those of a parameter that the student does not have."""
     source = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    return torch.randn(like.shape, generator=source, dtype=like.dtype)
+    return torch.randn(shape, generator=source, dtype=torch.float64)
 
 
 def named(order: Mapping[str, Unit], reading: int = 0) -> Weights:

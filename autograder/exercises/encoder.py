@@ -1,0 +1,928 @@
+"""FeedForward, EncoderBlock and Encoder, pre-norm, around attention and LayerNorm that are given (lab 5)."""
+
+import functools
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Property, Weights
+from autograder.exercises import reading
+from headroom import reference
+
+D_FF = (7, 9, 11, 13, 17)  # never a multiple of d_model: a width of one's own choice is seen
+
+
+# --- The cases ---------------------------------------------------------------------------------------------------
+
+
+def _tokens(source: np.random.Generator, shape: tuple[int, ...], size: float = 1.5) -> np.ndarray:
+    """Tokens that no norm leaves as they are: off centre, and of different sizes."""
+    return size * source.normal(size=shape) * source.uniform(0.5, 2.0, (*shape[:-1], 1)) + 0.5 * size
+
+
+def feed_forward_cases(rng: np.random.Generator) -> list[Case]:
+    """Any number of leading axes, and values where the non-linearities differ most and least."""
+    visible = np.random.default_rng(5)
+
+    def case(tag: str, shape: tuple[int, ...], d_ff: int, source: np.random.Generator, size=1.5, **kwargs) -> Case:
+        x = _tokens(source, shape, size)
+        label = f"x of shape {shape}, d_ff {d_ff}" + {1.5: "", 0.2: ", small values", 12.0: ", large values"}[size]
+        return Case(tag, label, (x,), (shape[-1], d_ff), **kwargs)
+
+    def sizes(n_axes: int) -> tuple[tuple[int, ...], int]:
+        return tuple(map(int, rng.permutation([2, 3, 4, 5, 6])[:n_axes])), int(rng.choice(D_FF))
+
+    equal = case("values", (2, 3, 4), 9, rng)
+    x = equal.inputs[0].copy()
+    x[1, 2] = x[0, 0]
+    return [
+        case("values", (2, 5, 6), 11, visible, visible=True, differentiate=True),
+        case("values", *sizes(3), rng, differentiate=True),
+        replace(equal, label=equal.label + ", two tokens equal", inputs=(x,)),
+        case("activation", (2, 3, 4), 7, visible, 0.2, visible=True),
+        case("activation", *sizes(3), rng, 12.0),
+        case("axes", (4, 5), 9, visible, visible=True),
+        case("axes", *sizes(1), rng),
+        case("axes", *sizes(4), rng, differentiate=True),
+        case("manners", (2, 3, 5), 13, rng, dtype="float32"),
+    ]
+
+
+def _case(tag: str, sizes: tuple, source: np.random.Generator, mask: str = "", size: float = 1.5, **kwargs) -> Case:
+    """A case for a block, or, where the sizes begin with a number of layers, for a stack of them.
+
+    mask: "padding", "causal", or "twins": padding, and two sequences that differ in the filler only.
+    """
+    *n_layers, batch, tokens, d_head, n_heads, d_ff = map(int, sizes)
+    d_model = n_heads * d_head
+    x = _tokens(source, (batch, tokens, d_model), size)
+    lengths = source.permutation(tokens - 1 - np.arange(batch) % (tokens - 1))[:, None]  # 1 … tokens − 1
+    if mask == "twins":
+        lengths = np.full((batch, 1), tokens - 2)
+        x[:, : tokens - 2] = x[:1, : tokens - 2]
+    inputs: tuple = (x,)
+    if mask == "causal":
+        inputs = (x, np.tril(np.ones((1, 1, tokens, tokens), dtype=bool)))
+    elif mask:
+        inputs = (x, (np.arange(tokens) < lengths)[:, None, None, :])
+    layers = [f"{n} layer{'s' * (n > 1)}, " for n in n_layers]
+    label = f"{''.join(layers)}batch {batch}, tokens {tokens}, d_model {d_model}, {n_heads} heads, d_ff {d_ff}"
+    label += {"": "", "causal": ", causal mask"}.get(mask, ", padding mask")
+    return Case(tag, label, inputs, (*n_layers, d_model, n_heads, d_ff), **kwargs)
+
+
+def _sizes(rng: np.random.Generator) -> tuple[int, ...]:
+    """batch, tokens, d_head, n_heads, d_ff: all different, and different from d_model."""
+    while True:
+        batch, tokens, d_head, n_heads = map(int, rng.choice([2, 3, 4, 5, 6], size=4, replace=False))
+        d_ff = int(rng.choice(D_FF))
+        if tokens > 2 and d_head * n_heads not in (batch, tokens, d_head, n_heads, d_ff):
+            return batch, tokens, d_head, n_heads, d_ff
+
+
+def block_cases(rng: np.random.Generator) -> list[Case]:
+    visible = np.random.default_rng(51)
+    return [
+        _case("attention", (2, 5, 4, 3, 17), visible, visible=True, differentiate=True),
+        _case("attention", _sizes(rng), rng, differentiate=True),
+        _case("feed_forward", (2, 3, 5, 2, 7), visible, visible=True),
+        _case("feed_forward", _sizes(rng), rng),
+        _case("feed_forward", (3, 1, 4, 2, 11), rng),  # a single token has only itself to attend to
+        _case("mask", (2, 5, 4, 3, 9), visible, "padding", visible=True),
+        _case("mask", _sizes(rng), rng, "causal", differentiate=True),
+        _case("mask", (2, 6, 4, 3, 13), rng, "twins"),
+        _case("manners", (2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
+    ]
+
+
+def encoder_cases(rng: np.random.Generator) -> list[Case]:
+    visible = np.random.default_rng(52)
+    return [
+        _case("values", (2, 2, 4, 3, 2, 7), visible, visible=True, differentiate=True),
+        _case("values", (3, *_sizes(rng)), rng, differentiate=True),
+        _case("values", (4, 2, 5, 3, 2, 11), rng),
+        _case("block", (1, *_sizes(rng)), rng),
+        _case("norm", (2, 2, 3, 5, 2, 9), visible, size=30.0, visible=True),
+        _case("norm", (3, *_sizes(rng)), rng, size=0.05),
+        _case("mask", (2, 2, 5, 4, 3, 7), visible, "padding", visible=True),
+        _case("mask", (3, *_sizes(rng)), rng, "causal"),
+        _case("mask", (2, 2, 6, 4, 3, 13), rng, "twins"),
+        _case("manners", (2, 2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
+    ]
+
+
+# --- Reading a student's parameters ------------------------------------------------------------------------------
+
+
+def _fitted(weights: Weights, role: str, d_model: int, d_ff: int) -> Weights:
+    """`weights` with a feed-forward network of the task's shapes at `role`.
+
+    One of another width is kept beside it, as "own.", and what is missing gets numbers of its own: then the answer
+    differs, and the mistake can be looked for.
+    """
+    shapes = _feed_forward_shapes(d_model, d_ff)
+    own = {part: weights.pop(f"{role}{part}") for part in shapes if f"{role}{part}" in weights}
+    if own["expand.weight"].shape != shapes["expand.weight"]:
+        weights |= {f"{role}own.{part}": tensor for part, tensor in own.items()}
+        own = {}
+    return weights | {f"{role}{p}": own.get(p, reading.numbers(role + p, shape)) for p, shape in shapes.items()}
+
+
+def _feed_forward_shapes(d_model: int, d_ff: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "expand.weight": (d_ff, d_model),
+        "expand.bias": (d_ff,),
+        "shrink.weight": (d_model, d_ff),
+        "shrink.bias": (d_model,),
+    }
+
+
+def feed_forward_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+    """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
+    networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
+    for weights in networks[0].readings if networks else ():
+        yield _fitted(dict(weights), "", *build) | {"two linear maps": weights["expand.weight"]}
+    if not networks:
+        yield {}
+
+
+def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+    yield from _mappings(parameters, *build)
+
+
+def encoder_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+    yield from _mappings(parameters, *build[1:], layers=build[0])
+
+
+def _mappings(
+    parameters: dict[str, tuple[Parameter, Tensor]], d_model: int, n_heads: int, d_ff: int, layers: int | None = None
+) -> Iterator[Weights]:
+    """By the names of headroom.reference; "present" counts the student's blocks. Without any attention: nothing."""
+    found = reading.units(parameters, d_model, n_heads)
+    attentions, norms, networks = (reading.of_kind(found, kind) for kind in ("attention", "norm", "feed_forward"))
+    if not attentions:
+        yield {}
+        return
+    norms = norms or [reading.absent("norm", {"gamma": (d_model,), "beta": (d_model,)})]
+    networks = networks or [reading.absent("feed_forward", _feed_forward_shapes(d_model, d_ff))]
+    stack = (max(layers, len(attentions)),) if layers else (None,)
+    roles = [f"blocks.{i}.feed_forward." for i in range(stack[0])] if layers else ["feed_forward."]
+    ways = itertools.product(
+        reading.orders(attentions, ("attention",), *stack, among=found),
+        reading.readings_of(attentions),
+        reading.orders(networks, ("feed_forward",), *stack, among=found),
+        reading.readings_of(networks),
+        reading.orders(norms, ("norm_1", "norm_2"), *stack, last="norm" if layers else None, among=found),
+    )
+    for attention, a, network, f, norm in ways:
+        weights = reading.named(attention, a) | reading.named(network, f) | reading.named(norm)
+        for role in roles:
+            weights = _fitted(weights, role, d_model, d_ff)
+        yield weights | {"attention": attentions[0].tensors["w_q.weight"], "present": torch.tensor(len(attentions))}
+
+
+# --- The answers, and the mistakes -------------------------------------------------------------------------------
+
+
+@functools.cache
+def _empty(kind: type, build: tuple) -> torch.nn.Module:
+    """A module of headroom.reference without numbers: they come from the student."""
+    with torch.device("meta"):
+        return kind(*build).eval()
+
+
+def right_feed_forward(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    return reading.call(_empty(reference.FeedForward, build), weights, inputs)
+
+
+def right_block(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    return reading.call(_empty(reference.EncoderBlock, build), weights, inputs)[0]
+
+
+def right_encoder(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+    return reading.call(_empty(reference.Encoder, build), weights, inputs)[0]
+
+
+BENDS = {
+    "no_activation": lambda x: x,
+    "relu": torch.relu,
+    "silu": F.silu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+    "softmax": lambda x: x.softmax(-1),
+    "approximate": lambda x: F.gelu(x, approximate="tanh"),
+    "quick": lambda x: x * torch.sigmoid(1.702 * x),
+}
+
+
+def feed_forward_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """The feed-forward network with mistakes switched on."""
+    return _feed_forward(inputs[0], weights, "", slips)
+
+
+def _feed_forward(x: Tensor, weights: Weights, role: str, slips: frozenset[str]) -> Tensor:
+    if "other_width" in slips and f"{role}own.expand.weight" in weights:
+        role += "own."
+    w_1, w_2 = weights[f"{role}expand.weight"], weights[f"{role}shrink.weight"]
+    b_1, b_2 = weights.get(f"{role}expand.bias"), weights.get(f"{role}shrink.bias")
+    if "other_width" in slips and not role.endswith("own."):  # any other width will do
+        w_1, b_1, w_2 = w_1[:-1], b_1[:-1], w_2[:, :-1]
+    if slips & {"no_bias", "no_first_bias"}:
+        b_1 = None
+    if slips & {"no_bias", "no_second_bias"}:
+        b_2 = None
+    bend = next((BENDS[key] for key in slips if key in BENDS), F.gelu)
+    before = bend(x) if "activation_first" in slips else x
+    hidden = F.linear(before, w_1, b_1)
+    if not slips & {"activation_first", "activation_last"}:
+        hidden = bend(hidden)
+    if "not_narrowed" in slips:
+        return hidden
+    out = F.linear(hidden, w_2, b_2)
+    if slips & {"activation_last", "activation_twice"}:
+        out = bend(out)
+    return x + out if "inner_residual" in slips else out
+
+
+def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """A pre-norm block with mistakes switched on."""
+    x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
+    return _block(x, mask, weights, "", build[1], slips)
+
+
+def _block(x: Tensor, mask: Tensor | None, weights: Weights, at: str, n_heads: int, slips: frozenset[str]) -> Tensor:
+    def norm(number: int, t: Tensor) -> Tensor:
+        if "shared_norm" in slips:
+            number = 1
+        return _norm(t, weights, f"{at}norm_{number}", slips)
+
+    def attend(t: Tensor) -> Tensor:
+        if "no_attention" in slips:
+            return torch.zeros_like(t)
+        return _attention(t, mask, weights, f"{at}attention", n_heads, slips)
+
+    def feed_forward(t: Tensor) -> Tensor:
+        if "no_feed_forward" in slips:
+            return torch.zeros_like(t)
+        return _feed_forward(t, weights, f"{at}feed_forward.", slips)
+
+    def has(slip: str, number: int) -> bool:
+        return slip in slips or f"{slip}_{number}" in slips
+
+    began, read, found = x, x, x  # what came in; what the first half read, and found
+    halves = ((1, attend), (2, feed_forward))
+    for place, (number, branch) in enumerate(halves[::-1] if "exchanged" in slips else halves):
+        late = place == 1
+        source = began if late and "parallel" in slips else found if late and "reads_branch" in slips else x
+        if has("post_norm", number):
+            x = norm(number, branch(source) + x)
+            continue
+        bare = has("unnormalised", number) or has("norm_on_branch", number)
+        fresh = source if bare else norm(number, source)
+        seen = read if late and "stale" in slips else fresh
+        result = branch(seen)
+        if has("norm_on_branch", number):
+            result = norm(number, result)
+        if late and "old_residual" in slips:
+            x = began
+        if has("residual_of_norm", number):
+            x = seen
+        read, found = seen, result
+        x = result if has("no_residual", number) else x + result
+    return x
+
+
+def _norm(t: Tensor, weights: Weights, role: str, slips: frozenset[str]) -> Tensor:
+    if "no_affine" in slips:
+        return F.layer_norm(t, t.shape[-1:])
+    return F.layer_norm(t, t.shape[-1:], weights[f"{role}.gamma"], weights[f"{role}.beta"])
+
+
+def _attention(
+    x: Tensor, mask: Tensor | None, weights: Weights, role: str, n_heads: int, slips: frozenset[str]
+) -> Tensor:
+    if "one_head" in slips:
+        n_heads = 1
+    if mask is not None and "mask_ignored" in slips:
+        mask = None
+    if mask is not None and "mask_inverted" in slips:
+        mask = ~mask
+    q, k, v = (
+        F.linear(x, weights[f"{role}.w_{r}.weight"], weights.get(f"{role}.w_{r}.bias"))
+        .unflatten(-1, (n_heads, -1))
+        .transpose(1, 2)
+        for r in "qkv"
+    )
+    scores = q @ k.mT / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    heads = (scores.softmax(-1) @ v).transpose(1, 2).flatten(-2)
+    return F.linear(heads, weights[f"{role}.w_o.weight"], weights.get(f"{role}.w_o.bias"))
+
+
+def encoder_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+    """The stack of blocks with mistakes switched on, its own or its blocks'."""
+    x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
+    n_layers, _, n_heads, _ = build
+    layers = list(range(n_layers))
+    if "repeated_block" in slips:
+        layers = [0] * n_layers
+    elif "other_number" in slips:
+        layers = list(range(int(weights["present"])))
+    elif "one_too_few" in slips:
+        layers = layers[:-1]
+    elif "first_left_out" in slips:
+        layers = layers[1:]
+    if "reversed" in slips:
+        layers.reverse()
+    began = x
+    if "norm_first" in slips:
+        x = _norm(x, weights, "norm", slips)
+    first = None  # what the first block made of x
+    for place, layer in enumerate(layers):
+        hidden = mask
+        if ("mask_first_only" in slips and place > 0) or ("mask_last_only" in slips and place < len(layers) - 1):
+            hidden = None
+        source = began if "same_input" in slips else first if place and "first_to_all" in slips else x
+        x = _block(source, hidden, weights, f"blocks.{layer}.", n_heads, slips)
+        first = x if first is None else first
+        if "norm_each" in slips:
+            x = _norm(x, weights, "norm", slips)
+    if "outer_residual" in slips:
+        x = began + x
+    if not slips & {"no_last_norm", "norm_first", "norm_each"}:
+        x = _norm(x, weights, "norm", slips)
+    return began + x if "outer_residual_last" in slips else x
+
+
+# --- What shows in something other than outputs ------------------------------------------------------------------
+
+
+def _unregistered(seen: Evidence) -> bool:
+    """A container holds layers, and fewer numbers are registered than the task has in its weights alone."""
+    build = seen.cases[0].build  # (d_model, d_ff), (d_model, n_heads, d_ff) or (n_layers, d_model, n_heads, d_ff)
+    d_model, d_ff = build[0] if len(build) == 2 else build[-3], build[-1]
+    needed = 2 * d_model * d_ff
+    if len(build) > 2:
+        needed = (build[0] if len(build) == 4 else 1) * (needed + 4 * d_model**2 + 4 * d_model)
+    registered = sum(math.prod(parameter.shape) for parameter in seen.parameters)
+    return registered < needed and any(item["kind"] in ("list", "tuple", "dict", "Tensor") for item in seen.loose)
+
+
+def _over_tokens(seen: Evidence) -> bool:
+    """A map that wants d_model numbers got as many as there are tokens."""
+    _, tokens, d_model = seen.cases[0].inputs[0].shape
+    for message in seen.errors[:1]:
+        product = re.search(r"\(\d+x(\d+) and (\d+)x\d+\)", message)
+        channels = re.search(r"to have (\d+) channels, but got (\d+)", message)
+        if product and (int(product[1]), int(product[2])) == (tokens, d_model):
+            return True
+        if channels and (int(channels[2]), int(channels[1])) == (tokens, d_model):
+            return True
+    return False
+
+
+UNREGISTERED = Mistake(
+    "unregistered",
+    "layers in a Python list",
+    "Layers kept in a plain list, dict or tuple are invisible to the module: `parameters()` misses them, so they are "
+    "never trained, never saved and never moved to the GPU.",
+    "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
+    sign=_unregistered,
+    switchable=False,
+)
+
+OVERWRITTEN = Mistake(
+    "overwritten",
+    "the caller's tensor is changed",
+    "Something is done to x in place: after the call, the caller's tensor holds other values, and a second call with "
+    "it gives another result.",
+    "Look for `+=`, `*=` or a method whose name ends in an underscore.",
+    sign=lambda seen: seen.input_changed,
+    switchable=False,
+)
+
+NO_ACTIVATION = Mistake(
+    "no_activation",
+    "no non-linearity",
+    "Two linear maps in a row are one linear map: all the width between them buys nothing.",
+    "What stands between the two maps in the formula?",
+    "bend",
+    costs=("activation",),
+)
+
+RELU = Mistake(
+    "relu",
+    "ReLU in place of GELU",
+    "Every negative number inside becomes 0; GELU lets the small ones pass, a little.",
+    "Compare the name of your non-linearity with the one in the task.",
+    "bend",
+    costs=("activation",),
+)
+
+OTHER_BEND = Mistake(
+    "silu",
+    "another non-linearity than GELU",
+    "The maps are right, and something bends between them, but it is not GELU.",
+    "Compare the name of your non-linearity with the one in the task.",
+    "bend",
+    also=("tanh", "sigmoid", "leaky_relu", "elu", "softmax"),
+    costs=("activation",),
+)
+
+APPROXIMATE = Mistake(
+    "approximate",
+    "an approximation of GELU",
+    "The formula with tanh (or with a sigmoid) comes close to GELU and is not equal to it; the task asks for x Φ(x) "
+    "itself, which is what PyTorch computes if nothing else is said.",
+    "Look at the arguments of your GELU, or at its formula.",
+    "bend",
+    also=("quick",),
+    costs=("activation",),
+)
+
+OTHER_WIDTH = Mistake(
+    "other_width",
+    "`d_ff` is not used",
+    "The hidden layer has a width of its own choice, not the one that the constructor was given.",
+    "Follow `d_ff` through `__init__`. Which numbers do your layers' shapes come from?",
+    "width",
+    costs=("values",),
+)
+
+INNER_RESIDUAL = Mistake(
+    "inner_residual",
+    "x is added inside the feed-forward network",
+    "The residual connection belongs to the block around the network, not into it.",
+    "Compare the last line of the network's `forward` with its formula.",
+    "inner",
+    costs=("values",),
+)
+
+FEED_FORWARD_MISTAKES = (
+    UNREGISTERED,
+    OVERWRITTEN,
+    Mistake(
+        "over_tokens",
+        "the network runs over the tokens",
+        "A map that wants d_model numbers is given one for each token: the axes of x have changed places.",
+        "A linear layer works on the last axis, a convolution on the one before. Which axis of x holds the features?",
+        sign=_over_tokens,
+        switchable=False,
+    ),
+    NO_ACTIVATION,
+    RELU,
+    OTHER_BEND,
+    APPROXIMATE,
+    Mistake(
+        "activation_last",
+        "the non-linearity comes last",
+        "The two maps follow each other and are one linear map; what bends is the result.",
+        "Read the formula from the inside out: which of the three comes second?",
+        "place",
+        costs=("activation",),
+    ),
+    Mistake(
+        "activation_first",
+        "the non-linearity comes first",
+        "x itself is bent, and then two maps follow each other, which are one linear map.",
+        "Read the formula from the inside out: which of the three comes second?",
+        "place",
+        costs=("activation",),
+    ),
+    Mistake(
+        "activation_twice",
+        "a non-linearity after both maps",
+        "The result is bent once more: hardly a negative number can leave the network.",
+        "How many times does GELU stand in the formula?",
+        "place",
+        costs=("activation",),
+    ),
+    Mistake(
+        "not_narrowed",
+        "the second map is missing",
+        "What is returned is the hidden layer, d_ff numbers wide; a token goes in with d_model and has to come out so.",
+        "Compare the last axis of your result with that of x.",
+        "narrow",
+    ),
+    Mistake(
+        "no_bias",
+        "no bias",
+        "A map without its bias is 0 wherever its input is 0.",
+        "Count the symbols in the formula, and the parameters of your module.",
+        "bias",
+        also=("no_first_bias", "no_second_bias"),
+        costs=("values",),
+    ),
+    OTHER_WIDTH,
+    INNER_RESIDUAL,
+)
+
+
+def _by_half(key: str, name: str, does: str, look: str) -> tuple[Mistake, ...]:
+    """A mistake in both halves of the block, and in either of them; `does` says "{}" for the half."""
+    both = Mistake(key, name, does.format("A branch"), look, key, costs=("attention", "feed_forward"))
+    first = replace(
+        both, key=f"{key}_1", name=f"attention: {name}", does=does.format("Attention"), costs=("attention",)
+    )
+    second = replace(
+        both,
+        key=f"{key}_2",
+        name=f"feed-forward network: {name}",
+        does=does.format("The feed-forward network"),
+        costs=("feed_forward",),
+    )
+    return both, first, second
+
+
+BY_HALF = (
+    *_by_half(
+        "post_norm",
+        "post-norm in place of pre-norm",
+        "{} reads x as it is, and the sum is normalised after it, as in the paper of 2017; here a branch reads a "
+        "normalised copy, and nothing normalises the stream.",
+        "Which of the two is inside the other in your lines: the norm or the sum?",
+    ),
+    *_by_half(
+        "residual_of_norm",
+        "the residual stream is lost",
+        "{} is added to what it has read, n + f(n) with n = LN(x): x itself does not go on.",
+        "Two tensors are added. Is one of them the stream as it came in?",
+    ),
+    *_by_half(
+        "no_residual",
+        "no residual connection",
+        "{} takes the place of x: what it does not pass on is gone, and so is its gradient.",
+        "How many plus signs do the block's two formulas have?",
+    ),
+    *_by_half(
+        "unnormalised",
+        "no norm before the branch",
+        "{} reads x in whatever size the stream has: the norm is left out, or its result is not used.",
+        "Follow both norms through `forward`: what does each of them get, and who reads its result?",
+    ),
+    *_by_half(
+        "norm_on_branch",
+        "the norm comes after the branch",
+        "{} reads x as it is, and what it finds is normalised before it is added.",
+        "Is the norm around the branch, or inside it?",
+    ),
+)
+
+BLOCK_ONLY = (
+    Mistake(
+        "shared_norm",
+        "one norm for both branches",
+        "Both branches are read through the same γ and β; each has a norm of its own.",
+        "How many norms does the block have, and which one does the second branch use?",
+        "second",
+        costs=("feed_forward",),
+    ),
+    Mistake(
+        "stale",
+        "the feed-forward network reads what attention has read",
+        "The normalised copy is made once, before attention, and used twice: the network never sees what attention "
+        "found.",
+        "When the second branch begins, the stream has changed. Is its normalised copy new?",
+        "second",
+        costs=("feed_forward",),
+    ),
+    Mistake(
+        "parallel",
+        "the feed-forward network reads the block's input",
+        "Its norm gets x as it came into the block, without what attention has added: the two branches stand side by "
+        "side.",
+        "Which tensor does the second norm get, and when was it last changed?",
+        "second",
+        costs=("feed_forward",),
+    ),
+    Mistake(
+        "reads_branch",
+        "the feed-forward network reads attention's result alone",
+        "Its norm gets what attention found, without the stream that it is to be added to.",
+        "Which tensor does the second norm get: the sum, or one of its parts?",
+        "second",
+        costs=("feed_forward",),
+    ),
+    Mistake(
+        "old_residual",
+        "the second sum starts from the block's input",
+        "The feed-forward network's result is added to x as it came in: what attention added is dropped from the "
+        "stream.",
+        "Which of your tensors holds the stream after attention, and where is it used?",
+        "base",
+        costs=("feed_forward",),
+    ),
+    Mistake(
+        "exchanged",
+        "the branches are exchanged",
+        "The feed-forward network comes first and attention second.",
+        "Which of the two should a token do first: listen, or think?",
+        "order",
+        costs=("attention",),
+    ),
+    Mistake(
+        "no_attention",
+        "no attention",
+        "The block never lets a token look at another one.",
+        "Follow the attention through `forward`: is its result used?",
+        "halves",
+        costs=("attention", "mask"),
+    ),
+    Mistake(
+        "no_feed_forward",
+        "no feed-forward network",
+        "The block attends and does nothing else: no token is worked on by itself.",
+        "Follow the feed-forward network through `forward`: is its result used?",
+        "halves",
+        costs=("feed_forward",),
+    ),
+    Mistake(
+        "no_affine",
+        "a norm without γ and β",
+        "The tokens are normalised, but the learned scale and shift are missing or not used.",
+        "Which LayerNorm is given, and what are its parameters?",
+        "affine",
+        costs=("attention",),
+    ),
+    Mistake(
+        "one_head",
+        "a single head",
+        "All features attend together; `n_heads` does not reach the attention.",
+        "Follow `n_heads` through `__init__`.",
+        "heads",
+        costs=("attention",),
+    ),
+)
+
+MASK_IGNORED = Mistake(
+    "mask_ignored",
+    "the mask has no effect",
+    "The result is the same with and without a mask: it is not passed on.",
+    "Follow `mask` from the signature to the attention.",
+    "mask",
+    costs=("mask",),
+)
+
+MASK_INVERTED = Mistake(
+    "mask_inverted",
+    "the mask is inverted",
+    "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+    "Which value of the mask does the given attention hide?",
+    "mask",
+    costs=("mask",),
+)
+
+
+def _inside(mistakes: tuple[Mistake, ...], costs: str) -> tuple[Mistake, ...]:
+    """Mistakes of a part as mistakes of what is built from it, where they cost another share."""
+    return tuple(replace(mistake, costs=(costs,)) for mistake in mistakes)
+
+
+BLOCK_MISTAKES = (
+    UNREGISTERED,
+    OVERWRITTEN,
+    *BY_HALF,
+    *BLOCK_ONLY,
+    MASK_IGNORED,
+    MASK_INVERTED,
+    *_inside((NO_ACTIVATION, RELU, OTHER_BEND, APPROXIMATE, OTHER_WIDTH, INNER_RESIDUAL), "feed_forward"),
+)
+
+ENCODER_MISTAKES = (
+    UNREGISTERED,
+    OVERWRITTEN,
+    Mistake(
+        "repeated_block",
+        "one block repeated",
+        "The same block runs in every layer: all layers share its weights.",
+        "Count the parameters of encoders with one layer and with two. How many blocks does `__init__` build?",
+        "layers",
+        costs=("values",),
+    ),
+    Mistake(
+        "no_last_norm",
+        "no LayerNorm after the last block",
+        "The residual stream leaves the encoder as it is, and its scale grows with every block.",
+        "What does the task put between the last block and the result?",
+        "last",
+        costs=("norm",),
+    ),
+    Mistake(
+        "norm_first",
+        "the encoder's norm comes before the blocks",
+        "It normalises what comes in, which the first block does by itself; what leaves is not normalised.",
+        "At which end of the stack is a norm missing?",
+        "last",
+        costs=("norm",),
+    ),
+    Mistake(
+        "norm_each",
+        "the encoder's norm comes after every block",
+        "The stream is normalised again and again on its way; it should run through, and be normalised at its end.",
+        "Is the line with the norm inside the loop?",
+        "last",
+        costs=("norm",),
+    ),
+    Mistake(
+        "same_input",
+        "every block reads the encoder's input",
+        "The result of a block is not what the next one gets: only the last block's work is left.",
+        "In the loop, what goes into a block, and where is its result kept?",
+        "source",
+        costs=("values",),
+    ),
+    Mistake(
+        "first_to_all",
+        "every block reads what the first one made",
+        "What the blocks in the middle make goes nowhere: only the first and the last count.",
+        "In the loop, what goes into a block, and where is its result kept?",
+        "source",
+        costs=("values",),
+    ),
+    Mistake(
+        "reversed",
+        "the blocks run in reverse order",
+        "The last block that was built comes first.",
+        "In which order does your loop go through the list?",
+        "order",
+        costs=("values",),
+    ),
+    Mistake(
+        "one_too_few",
+        "not all blocks are used",
+        "A block at one end of the list is left out.",
+        "Where does your loop begin, and where does it end?",
+        "layers",
+        also=("first_left_out",),
+        costs=("values",),
+    ),
+    Mistake(
+        "other_number",
+        "`n_layers` is not used",
+        "There is a fixed number of blocks, whatever the constructor was given.",
+        "Follow `n_layers` through `__init__`.",
+        "layers",
+        costs=("values",),
+    ),
+    Mistake(
+        "outer_residual",
+        "x is added to what the blocks return",
+        "The blocks carry the stream with them; one more sum around all of them counts x twice.",
+        "Where are the residual connections, and who has made them already?",
+        "outer",
+        also=("outer_residual_last",),
+        costs=("values",),
+    ),
+    MASK_IGNORED,
+    Mistake(
+        "mask_first_only",
+        "the mask reaches one block only",
+        "In the other blocks every token attends to what the mask should hide.",
+        "Look at each call of a block: does it get the mask?",
+        "mask",
+        also=("mask_last_only",),
+        costs=("mask",),
+    ),
+    MASK_INVERTED,
+    *_inside((*BY_HALF, *BLOCK_ONLY), "block"),
+    *_inside((NO_ACTIVATION, RELU, OTHER_BEND, APPROXIMATE, OTHER_WIDTH, INNER_RESIDUAL), "block"),
+)
+
+
+# --- The exercises -----------------------------------------------------------------------------------------------
+
+
+def _equal_tokens_stay_equal(case: Case, output: np.ndarray) -> bool | None:
+    if "two tokens equal" not in case.label:
+        return None
+    return bool(np.allclose(output[0, 0], output[1, 2], atol=1e-9))
+
+
+def _filler_has_no_say(case: Case, output: np.ndarray) -> bool | None:
+    """Of two sequences that differ in what the mask hides, the real tokens come out alike."""
+    if len(case.inputs) < 2 or case.inputs[1].shape[2] > 1:
+        return None
+    x, real = case.inputs[0], case.inputs[1][:, 0, 0]
+    if not (real == real[0]).all() or not np.array_equal(x[0, real[0]], x[1, real[0]]):
+        return None
+    return bool(np.allclose(output[0, real[0]], output[1, real[0]], atol=1e-9))
+
+
+def feed_forward_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+    hidden = F.linear(inputs[0], weights["expand.weight"], weights["expand.bias"])
+    return {"the widened tokens": hidden, "their GELU": F.gelu(hidden)}
+
+
+def block_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+    x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
+    none: frozenset[str] = frozenset()
+    read = _norm(x, weights, "norm_1", none)
+    found = _attention(read, mask, weights, "attention", build[1], none)
+    return {
+        "the first norm of x": read,
+        "its attention": found,
+        "their sum": x + found,
+        "the second norm of it": _norm(x + found, weights, "norm_2", none),
+    }
+
+
+def encoder_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+    x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
+    stages = {}
+    for layer in range(build[0]):
+        x = _block(x, mask, weights, f"blocks.{layer}.", build[2], frozenset())
+        stages[f"what block {layer} should return"] = x
+    return stages
+
+
+_LIKE_X = "a tensor of the shape of x, (batch, tokens, d_model)"
+_DONE_FOR_YOU = frozenset(
+    {
+        "multi_head_attention_forward",
+        "_native_multi_head_attention",
+        "transformer_encoder_layer_forward",
+        "_transformer_encoder_layer_fwd",
+    }
+)
+_REASON = "The task is to put the block together yourself, around the attention that is given."
+
+FEED_FORWARD = Exercise(
+    name="FeedForward",
+    returns="a tensor of the shape of x, (..., d_model)",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "widened to d_ff, narrowed to d_model, every token by itself", 0.3),
+        Criterion("activation", "GELU between the two maps, and nowhere else", 0.2),
+        Criterion("axes", "any number of leading axes", 0.1),
+        Criterion("gradients", "gradients reach x and both maps", 0.1),
+        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.2),
+    ),
+    mistakes=FEED_FORWARD_MISTAKES,
+    cases=feed_forward_cases,
+    reference=right_feed_forward,
+    variation=feed_forward_variation,
+    mappings=feed_forward_mappings,
+    needs=frozenset({"two linear maps"}),
+    properties=(Property("equal tokens give equal results", _equal_tokens_stay_equal),),
+    stages=feed_forward_stages,
+)
+
+ENCODER_BLOCK = Exercise(
+    name="EncoderBlock",
+    returns=_LIKE_X,
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("attention", "the attention half: norm, attention, sum", 0.25),
+        Criterion("feed_forward", "the feed-forward half: norm, feed-forward network, sum", 0.25),
+        Criterion("mask", "padding and causal masks reach the attention", 0.2),
+        Criterion("gradients", "gradients reach x and all parameters", 0.1),
+        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=BLOCK_MISTAKES,
+    cases=block_cases,
+    reference=right_block,
+    variation=block_variation,
+    mappings=block_mappings,
+    needs=frozenset({"attention"}),
+    forbidden=_DONE_FOR_YOU,
+    forbidden_reason=_REASON,
+    properties=(Property("what the mask hides has no say in the other tokens", _filler_has_no_say),),
+    stages=block_stages,
+)
+
+ENCODER = Exercise(
+    name="Encoder",
+    returns=_LIKE_X,
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("block", "a single layer: the block as it should be", 0.1),
+        Criterion("values", "several layers, one after the other, each with its own parameters", 0.3),
+        Criterion("norm", "one more LayerNorm after the last block", 0.15),
+        Criterion("mask", "the mask reaches every block", 0.15),
+        Criterion("gradients", "gradients reach x and all parameters", 0.1),
+        Criterion("manners", "all blocks registered, x stays untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=ENCODER_MISTAKES,
+    cases=encoder_cases,
+    reference=right_encoder,
+    variation=encoder_variation,
+    mappings=encoder_mappings,
+    needs=frozenset({"attention"}),
+    forbidden=_DONE_FOR_YOU,
+    forbidden_reason=_REASON,
+    properties=(Property("what the mask hides has no say in the other tokens", _filler_has_no_say),),
+    stages=encoder_stages,
+)
