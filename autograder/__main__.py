@@ -1,4 +1,4 @@
-"""An instructor's commands: `python -m autograder labs` makes the labs, `python -m autograder grade` grades them."""
+"""The grader's commands: `check` for one notebook, `labs` to make the labs, `grade` to grade what was handed in."""
 
 import argparse
 import sys
@@ -9,6 +9,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m autograder", description="Make and grade Headroom's labs.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    check = commands.add_parser(
+        "check", help="run a lab's notebook and say what its checks say; exit status 0 if all pass"
+    )
+    check.add_argument("notebook", type=Path, help="such as labs/lab02_multi_head/multi_head.ipynb")
     labs = commands.add_parser("labs", help="make labs/ from solutions/, and tell the gradebook about them")
     labs.add_argument("--check", action="store_true", help="only say which labs differ; exit status 1 if any does")
     grade = commands.add_parser("grade", help="autograde what lies in submitted/, write feedback/ and grades.csv")
@@ -16,11 +20,13 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
 
     # Imported only now: nbgrader takes a second.
-    from autograder.pipeline import grading
+    from autograder.pipeline import checking, grading
     from autograder.pipeline import labs as making
     from autograder.pipeline.course import Failed, course_root
 
     try:
+        if chosen.command == "check":
+            return 0 if checking.check_notebook(chosen.notebook) else 1
         course = course_root(Path.cwd())
         if chosen.command == "grade":
             return _say(grading.grade(course, chosen.labs), "not graded")

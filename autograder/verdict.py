@@ -111,7 +111,7 @@ class Verdict:
             lines += ["", f"  First difference ({d.case}), at {d.where}:", f"    expected {d.expected}, got {d.got}"]
             lines += [f"    {said}" for said in (d.note, d.way) if said]
         if self.properties:
-            said = " · ".join(f"{HOLDS if holds else FAILS} {title}" for title, holds in self.properties)
+            said = " · ".join(f"{HOLDS if holds else FAILS}\N{NO-BREAK SPACE}{title}" for title, holds in self.properties)
             lines += ["", *textwrap.wrap(said, 110, initial_indent="  Seen besides: ", subsequent_indent="    ")]
         if self.printed:
             lines += ["", "  Your code printed:"] + [f"    {line}" for line in self.printed.splitlines()]

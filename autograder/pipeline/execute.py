@@ -8,6 +8,7 @@ import copy
 import re
 import secrets
 import time
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
@@ -59,7 +60,10 @@ class JudgedExecute(Execute):
     the last graded code cell cannot change a grade and is not run.
 
     Each check gets its verdict as its only output, and its share of the points goes into `resources[SCORES]`.
+    `on_verdict` is called with each check cell and its verdict as soon as there is one.
     """
+
+    on_verdict: Callable[[NotebookNode, Verdict], None] | None = None
 
     total_timeout = Float(180.0, help="seconds that a whole notebook may take, restarts included").tag(config=True)
     max_restarts = Integer(3, help="fresh kernels that a notebook gets after the first").tag(config=True)
@@ -91,6 +95,8 @@ class JudgedExecute(Execute):
             for index, cell in enumerate(nb.cells[: 1 + max(graded, default=-1)]):
                 if name := checked_name(cell):
                     verdicts[index] = judge(find(name), lambda request, i=index, n=name: self._ask(i, n, request))
+                    if self.on_verdict is not None:
+                        self.on_verdict(cell, verdicts[index])
                 elif cell.cell_type == "code":
                     self._run(index, cell)
         finally:

@@ -1,0 +1,304 @@
+"""The judge on exercises of a few lines, each of which needs one thing that it can do."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from autograder import probe
+from autograder.exercise import Case, Criterion, Exercise, Mistake, Property
+from autograder.judge import judge
+from autograder.verdict import Verdict
+
+
+def judged(exercise: Exercise, answer) -> Verdict:
+    return judge(exercise, lambda request: probe.answer(request, answer), 0)
+
+
+def held(verdict: Verdict) -> dict[str, bool]:
+    return {result.title: result.holds for result in verdict.results}
+
+
+# --- Several results, and what kind of numbers they are ----------------------------------------------------------
+
+
+def split_variation(build, inputs, weights, slips):
+    (x,) = inputs
+    low, high = x.clamp(max=0), x.clamp(min=0)
+    return (high, low) if "exchanged" in slips else (low, high * (2 if "doubled" in slips else 1))
+
+
+SPLIT = Exercise(
+    name="split",
+    returns="two tensors: what is below zero, and what is above",
+    parts=("low", "high"),
+    shape=lambda case: (case.inputs[0].shape, case.inputs[0].shape),
+    criteria=(
+        Criterion("shape", "two results", 0.2),
+        Criterion("values", "the right ones", 0.5),
+        Criterion("edge", "one number too", 0.2),
+        Criterion("gradients", "gradients flow", 0.1),
+    ),
+    mistakes=(
+        Mistake("exchanged", "the two are exchanged", "Low is high.", "Which comes first?", costs=("values",)),
+        Mistake("doubled", "high is doubled", "Twice too high.", "Count.", "factor"),
+    ),
+    cases=lambda rng: [
+        Case("values", "the first", (np.array([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]]),), None, True, True),
+        Case("edge", "one", (rng.normal(size=(1, 1)),)),
+    ],
+    reference=lambda build, inputs, weights: split_variation(build, inputs, weights, frozenset()),
+    variation=split_variation,
+    properties=(Property("low is never above zero", lambda case, out: bool((out[0] <= 0).all())),),
+    stages=lambda build, inputs, weights: {"the negative part": inputs[0].clamp(max=0), "a third": inputs[0] / 3},
+)
+
+
+def test_several_results_are_compared_each():
+    verdict = judged(SPLIT, lambda x: (x.clamp(max=0), torch.relu(x)))
+    assert verdict.passed and ("low is never above zero", True) in verdict.properties
+
+
+def test_one_result_where_two_are_wanted_is_said():
+    verdict = judged(SPLIT, lambda x: x.clamp(max=0))
+    assert verdict.score == 0 and "it should return two tensors" in verdict.headline and "Tensor" in verdict.headline
+    assert "(NoneType, NoneType)" in judged(SPLIT, lambda x: (None, None)).headline
+    assert "returns 3 results" in judged(SPLIT, lambda x: (x, x, x)).text()
+
+
+def test_the_first_difference_names_the_part_and_draws_it():
+    difference = judged(SPLIT, lambda x: (x.clamp(max=0), torch.relu(x) + 1)).difference
+    assert difference.where == "high[0, 0]" and (difference.expected, difference.got) == ("1", "2")
+    assert difference.picture.expected == ((1, 0, 3), (0, 5, 0)) and difference.picture.got[0] == (2, 1, 4)
+    html = judged(SPLIT, lambda x: (x.clamp(max=0), torch.relu(x) + 1)).html()
+    assert "high, expected" in html and "high, yours" in html and html.count("background:rgb(") == 12
+
+
+def test_how_far_the_way_was_right_is_measured():
+    """The stages are looked for in what the code computes, in any layout."""
+    verdict = judged(SPLIT, lambda x: (x.T.clamp(max=0).T * 1.5, torch.relu(x)))
+    assert (
+        verdict.difference.way
+        == "Your code computes the negative part as it should; a third never appears among its numbers."
+    )
+    assert judged(SPLIT, lambda x: (x * 2, x)).difference.way == "The negative part never appears among its numbers."
+
+
+def test_a_known_mistake_costs_what_it_breaks_and_no_more():
+    verdict = judged(SPLIT, lambda x: (x.clamp(min=0), x.clamp(max=0)))
+    assert [m.key for m in verdict.mistakes] == ["exchanged"]
+    assert held(verdict) == {
+        "two results": True,
+        "the right ones": False,
+        "one number too": True,
+        "gradients flow": True,
+    }
+    assert verdict.score == pytest.approx(0.5)
+    assert "apart from the mistake named above" in verdict.text()
+
+
+def test_a_known_mistake_that_says_nothing_of_its_cost_loses_all_that_disagrees():
+    verdict = judged(SPLIT, lambda x: (x.clamp(max=0), 2 * torch.relu(x)))
+    assert [m.key for m in verdict.mistakes] == ["doubled"] and not held(verdict)["the right ones"]
+    both = judged(SPLIT, lambda x: (x.clamp(min=0), x.clamp(max=0) - 0))
+    assert both.score == pytest.approx(0.5)
+
+
+def test_the_cost_of_a_mistake_is_never_more_than_what_fails():
+    """Outputs that agree by themselves stay right: exchanged parts of a single zero would be no mistake there."""
+    costly = dataclasses.replace(SPLIT.mistakes[0], costs=("values", "shape"))
+    verdict = judged(dataclasses.replace(SPLIT, mistakes=(costly,)), lambda x: (x.clamp(min=0), x.clamp(max=0)))
+    assert held(verdict)["two results"]
+
+
+MASK = Exercise(
+    name="is_positive",
+    returns="a bool tensor of the shape of x",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(Criterion("values", "right", 1.0),),
+    mistakes=(),
+    cases=lambda rng: [Case("values", "the first", (np.array([[1.0, -1.0], [2.0, -2.0]]),), None, True)],
+    reference=lambda build, inputs, weights: inputs[0] > 0,
+    variation=lambda build, inputs, weights, slips: inputs[0] > 0,
+)
+
+
+def test_numbers_are_not_truth_values():
+    assert judged(MASK, lambda x: x > 0).passed
+    for wrong in (lambda x: (x > 0).float(), lambda x: (x > 0).long(), lambda x: x <= 0):
+        assert not judged(MASK, wrong).passed
+    difference = judged(MASK, lambda x: (x > 0).double()).difference
+    assert (difference.expected, difference.got) == ("bool", "float64")
+
+
+def test_infinities_equal_themselves():
+    log = dataclasses.replace(
+        MASK,
+        reference=lambda b, i, w: i[0].log(),
+        cases=lambda rng: [Case("values", "zero", (np.array([0.0, 1.0, -1.0]),), None, True)],
+    )
+    assert judged(log, torch.log).passed
+    assert not judged(log, lambda x: torch.log(x).nan_to_num()).passed
+
+
+# --- NumPy -------------------------------------------------------------------------------------------------------
+
+
+NUMPY = dataclasses.replace(
+    MASK,
+    name="softmax",
+    library="numpy",
+    cases=lambda rng: [Case("values", "the first", (np.array([[1.0, 2.0], [0.0, 3.0]]),), None, True)],
+    reference=lambda build, inputs, weights: inputs[0].softmax(-1),
+    variation=None,
+)
+
+
+def test_numpy_in_numpy_out():
+    def softmax(x):
+        assert isinstance(x, np.ndarray)
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    assert judged(NUMPY, softmax).passed
+    assert "returned a Tensor" in judged(NUMPY, lambda x: torch.from_numpy(softmax(x))).headline
+
+
+def test_numpy_written_in_place_is_seen():
+    def softmax(x):
+        np.exp(x, out=x)
+        x /= x.sum(-1, keepdims=True)
+        return x
+
+    exercise = dataclasses.replace(
+        NUMPY, criteria=(Criterion("values", "right", 0.5), Criterion("manners", "kept", 0.5))
+    )
+    assert ("the inputs stay as they were", False) in judged(exercise, softmax).properties
+
+
+# --- Calls in turns ----------------------------------------------------------------------------------------------
+
+
+class Accumulate(nn.Module):
+    """The running sum of weight · x over the tokens; the state is the sum so far."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x, state=None):
+        sums = (self.weight * x).cumsum(1) + (0 if state is None else state)
+        return sums, sums[:, -1:]
+
+
+def turn(build, inputs, weights, slips=frozenset()):
+    x, state = inputs
+    kept = x if state is None else torch.cat([state[0], x], 1)
+    sums = (weights["weight"] * x).cumsum(1) + (0 if state is None else state[1])
+    if "again" in slips:
+        sums = (weights["weight"] * kept).cumsum(1)[:, -x.size(1) :]
+    return sums, (kept, sums[:, -1:])
+
+
+IN_TURNS = Exercise(
+    name="Accumulate",
+    returns="the running sums, and the state",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(Criterion("values", "right", 0.8), Criterion("manners", "the same twice", 0.2)),
+    mistakes=(Mistake("again", "computed again", "All is computed again.", "What is kept?"),),
+    cases=lambda rng: [
+        Case("values", "3 and 2 tokens", (rng.normal(size=(2, 5, 3)),), (), True, steps=(3, 1, 1), drift=1.5)
+    ],
+    reference=turn,
+    variation=turn,
+    mappings=lambda parameters, build: iter([{name: tensor for name, (_, tensor) in parameters.items()}]),
+    needs=frozenset({"weight"}),
+)
+
+
+def test_what_was_kept_of_earlier_turns_shows():
+    assert judged(IN_TURNS, Accumulate).passed
+
+    class Again(Accumulate):
+        def forward(self, x, state=None):
+            kept = x if state is None else torch.cat([state, x], 1)
+            return (self.weight * kept).cumsum(1)[:, -x.size(1) :], kept
+
+    verdict = judged(IN_TURNS, Again)
+    assert not verdict.passed and [m.key for m in verdict.mistakes] == ["again"]
+
+
+def test_a_state_left_on_the_module_shows_at_the_second_round():
+    class Sticky(Accumulate):
+        sums = None
+
+        def forward(self, x, state=None):
+            output, self.sums = super().forward(x, self.sums)
+            return output, self.sums
+
+    assert "another result the second time" in judged(IN_TURNS, Sticky).text()
+
+
+# --- Things made for the target, measures, limits ----------------------------------------------------------------
+
+
+def test_an_input_can_be_made_of_plain_data(monkeypatch):
+    monkeypatch.setitem(probe.MADE, "line", lambda slope: lambda x: torch.as_tensor(slope) * x)
+    exercise = dataclasses.replace(
+        MASK,
+        cases=lambda rng: [Case("values", "a line", (np.ones((2, 2)), {"$make": "line", "slope": np.array(3.0)}))],
+        reference=lambda build, inputs, weights: inputs[1](inputs[0]),
+        shape=lambda case: (2, 2),
+    )
+    assert judged(exercise, lambda x, line: line(x)).passed and not judged(exercise, lambda x, line: x).passed
+
+
+def test_a_criterion_can_measure_in_place_of_comparing():
+    def share(cases, outputs):
+        right = np.mean([output.argmax(-1) == case.answer for case, output in zip(cases, outputs, strict=True)])
+        return right >= 0.9, f"{right:.0%} of the labels are right"
+
+    labels = np.arange(10) % 3
+    exercise = dataclasses.replace(
+        MASK,
+        cases=lambda rng: [Case("measured", "ten", (np.eye(3)[labels],), answer=labels)],
+        criteria=(Criterion("measured", "at least 90 % right", 1.0, share),),
+        reference=None,
+        variation=None,
+        shape=lambda case: (10, 3),
+    )
+    assert judged(exercise, lambda x: x).passed
+    verdict = judged(exercise, lambda x: -x)
+    assert verdict.score == 0 and verdict.headline == "0% of the labels are right"
+
+
+def test_a_loop_without_end_is_stopped_and_said():
+    hasty = dataclasses.replace(MASK, seconds=0.5)
+
+    def stubborn(x):
+        while True:
+            try:
+                time.sleep(60)
+            except Exception:
+                continue
+
+    began = time.monotonic()
+    verdict = judged(hasty, stubborn)
+    assert "too slow: it was stopped after 0.5 s" in verdict.headline and verdict.score == 0
+    assert any("time.sleep(60)" in line for line in verdict.error)
+    assert time.monotonic() - began < 30  # in place of 60; not a measurement
+    assert judged(hasty, lambda x: x > 0).passed  # nothing of the watchdog is left
+
+
+def test_what_a_forbidden_function_is_called_in_does_not_matter():
+    strict = dataclasses.replace(
+        MASK,
+        cases=lambda rng: [Case("values", "small", (np.ones((1, 2)),)), Case("values", "large", (np.ones((5, 2)),))],
+        forbidden=frozenset({"relu"}),
+        forbidden_reason="Write it yourself.",
+    )
+    sly = lambda x: torch.relu(x) > 0 if len(x) > 1 else x > 0  # noqa: E731
+    assert "your code calls `relu`. Write it yourself." in judged(strict, sly).headline
