@@ -1,6 +1,5 @@
 """The judge is right: every right answer passes in any style, every wrong one fails, and known mistakes are named."""
 
-import inspect
 import io
 import itertools
 import os
@@ -14,12 +13,12 @@ from torch import nn
 from traitlets.config import Config
 
 from autograder import CheckInterrupted, check, probe
-from autograder.exercise import Exercise, Parameter
+from autograder.exercise import Exercise
 from autograder.exercises import EXERCISES, find
 from autograder.judge import judge
 from autograder.verdict import Verdict
 from headroom import reference
-from tests.answers import found, wrong_layer_norm, wrong_multi_head, wrong_sinusoidal
+from tests.answers import found, switched, wrong_layer_norm, wrong_multi_head, wrong_sinusoidal
 
 
 def tasks(kind: str) -> list:
@@ -78,33 +77,6 @@ def test_mistakes_on_no_list_are_not_given_a_wrong_name(answer):
 
 
 # --- The exercise files ------------------------------------------------------------------------------------------
-
-
-def switched(exercise: Exercise, slips: frozenset[str]):
-    """The first right answer to an exercise with mistakes switched on: what a student with these would hand in."""
-    base = next(task.values[1] for task in RIGHT if task.values[0] is exercise)
-    if not inspect.isclass(base):
-
-        def written(*inputs):
-            inputs = tuple(torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in inputs)
-            answer = exercise.variation(None, inputs, {}, slips)
-            if exercise.library == "torch":
-                return answer
-            return tuple(part.numpy() for part in answer) if isinstance(answer, tuple) else answer.numpy()
-
-        return written
-
-    class Written(base):
-        def __init__(self, *build):
-            super().__init__(*build)
-            self.built_with = build
-
-        def forward(self, *inputs):
-            own = {n: (Parameter(n, tuple(p.shape), p.requires_grad), p) for n, p in self.named_parameters()}
-            weights = next(exercise.mappings(own, self.built_with))
-            return exercise.variation(self.built_with, inputs, weights, slips)
-
-    return Written
 
 
 COMPARED = {name: exercise for name, exercise in EXERCISES.items() if exercise.reference}
