@@ -361,7 +361,7 @@ OF_SCORES = (
         "Axes 1 and 2 are exchanged: right with one batch axis, wrong with none or two.",
         "Which numbers name the last two axes, however many come before them?",
         "axes",
-        costs=("leading",),
+        costs=("shape", "leading"),
     ),
     Mistake(
         "reversed_axes",
@@ -513,7 +513,8 @@ def attention_stages(build: None, inputs: tuple, weights: Weights) -> dict[str, 
 
 
 def _rows_sum_to_1(case: Case, outputs: tuple[np.ndarray, ...]) -> bool:
-    return bool(np.all(np.abs(outputs[1].sum(-1) - 1) < 1e-4))
+    with np.errstate(invalid="ignore"):  # infinite weights of two signs sum to NaN, which is not 1 either
+        return bool(np.all(np.abs(outputs[1].sum(-1) - 1) < 1e-4))
 
 
 def _hidden_keys_weigh_nothing(case: Case, outputs: tuple[np.ndarray, ...]) -> bool | None:
@@ -523,11 +524,10 @@ def _hidden_keys_weigh_nothing(case: Case, outputs: tuple[np.ndarray, ...]) -> b
 
 
 def _output_is_the_mean(case: Case, outputs: tuple[np.ndarray, ...]) -> bool | None:
-    if (outputs[0].shape, outputs[1].shape) != attention_shapes(case):
+    if (outputs[0].shape, outputs[1].shape) != attention_shapes(case) or not np.isfinite(outputs[1]).all():
         return None
-    with np.errstate(invalid="ignore"):
-        means = outputs[1].astype(float) @ case.inputs[2]
-        return bool(np.all(np.abs(outputs[0] - means) <= 1e-3 * np.abs(means).max()))
+    means = outputs[1].astype(float) @ case.inputs[2]
+    return bool(np.all(np.abs(outputs[0] - means) <= 1e-3 * np.abs(means).max()))
 
 
 SCALED_DOT_PRODUCT_ATTENTION = Exercise(
