@@ -8,7 +8,7 @@ import itertools
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -309,12 +309,13 @@ class _Trial:
             outputs, given = zip(*pairs, strict=True)
             wanted = torch.autograd.grad(outputs, list(leaves.values()), given, allow_unused=True, retain_graph=True)
         right = {n: np.zeros(leaves[n].shape) if g is None else g.numpy() for n, g in zip(leaves, wanted, strict=True)}
-        size = max(float(np.abs(value).max(initial=0.0)) for value in right.values())
+        size = max(map(_size, right.values()))
         gaps = []
         for name, value in right.items():
             mine = got.get(name)
             mine = np.zeros(value.shape) if mine is None else mine
-            if mine.shape != value.shape or not np.all(np.abs(mine - value) <= 1e-5 * max(1e-3, size)):
+            near = 1e-5 * max(1e-3, size)
+            if mine.shape != value.shape or not np.allclose(mine, value, rtol=0, atol=near, equal_nan=True):
                 gaps.append(name)
         return gaps
 
@@ -381,16 +382,12 @@ class _Trial:
         mended = []
         for criterion, result in zip(self.exercise.criteria, results, strict=True):
             if not result.holds and criterion.key not in costs:
-                again = self._result(criterion, right, gaps, signs)
-                result = (
-                    again
-                    if not again.holds
-                    else Result(criterion.title, criterion.share, True, "apart from the mistake named above")
-                )
-            elif result.holds and criterion.key in costs:
-                pass  # what holds is not taken away
+                result = self._result(criterion, right, gaps, signs)
+                if result.holds:
+                    result = replace(result, note="apart from the mistake named above")
             mended.append(result)
-        return mended
+        # Something is wrong, so something is lost, also where what a mistake should cost holds by itself.
+        return results if all(result.holds for result in mended) else mended
 
     def _properties(self) -> tuple[tuple[str, bool], ...]:
         """What else is known of the results, over all cases: a title, and whether it holds."""
@@ -587,13 +584,19 @@ class _Trial:
         known = [mistake for mistake in self.exercise.mistakes if mistake.switchable]
         alone = [(mistake,) for mistake in known]
         pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
+        outputs_only: tuple[Mistake, ...] = ()
         for weights in self.readings:
             for group in itertools.chain(alone, pairs):
                 for keys in itertools.product(*((mistake.key, *mistake.also) for mistake in group)):
-                    if (explanation := self._explains(frozenset(keys), weights)) is not None:
+                    explanation = self._explains(frozenset(keys), weights)
+                    if explanation is None:
+                        continue
+                    if not any(self._gaps(explanation).values()):
                         self.explanation = explanation
                         return group
-        return ()
+                    if not outputs_only:  # another group may agree in the gradients too
+                        outputs_only, self.explanation = group, explanation
+        return outputs_only
 
     def _explains(self, slips: frozenset[str], weights: list[Weights]) -> list[tuple[Tensor, ...] | None] | None:
         """What `slips` switched on give in every case, if that is what the student's code did; else None.

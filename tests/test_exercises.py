@@ -108,8 +108,9 @@ def test_every_mistake_switched_on_alone_fails_and_is_named_first(exercise, mist
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 def test_shares_add_up_to_one_and_every_case_counts(exercise):
     assert sum(criterion.share for criterion in exercise.criteria) == pytest.approx(1.0)
-    tags = {case.tag for case in exercise.cases(np.random.default_rng(0))}
-    assert tags <= {criterion.key for criterion in exercise.criteria}
+    keys = {criterion.key for criterion in exercise.criteria}
+    assert {case.tag for case in exercise.cases(np.random.default_rng(0))} <= keys
+    assert {key for mistake in exercise.mistakes for key in mistake.costs} <= keys
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)

@@ -111,7 +111,26 @@ def test_the_cost_of_a_mistake_is_never_more_than_what_fails():
     """Outputs that agree by themselves stay right: exchanged parts of a single zero would be no mistake there."""
     costly = dataclasses.replace(SPLIT.mistakes[0], costs=("values", "shape"))
     verdict = judged(dataclasses.replace(SPLIT, mistakes=(costly,)), lambda x: (x.clamp(min=0), x.clamp(max=0)))
-    assert held(verdict)["two results"]
+    assert held(verdict)["two results"] and not verdict.passed
+
+
+def test_a_mistake_whose_cost_holds_anyway_is_not_for_free():
+    cheap = dataclasses.replace(SPLIT.mistakes[0], costs=("shape",))
+    verdict = judged(dataclasses.replace(SPLIT, mistakes=(cheap,)), lambda x: (x.clamp(min=0), x.clamp(max=0)))
+    assert not verdict.passed and not held(verdict)["the right ones"]
+
+
+def test_a_mistake_is_told_apart_by_its_gradients_too():
+    """Exchanged, and one of them cut off: the pair explains more than the exchange alone."""
+
+    def variation(build, inputs, weights, slips):
+        low, high = split_variation(build, inputs, weights, slips)
+        return low, high.detach() if "cut" in slips else high
+
+    cut = Mistake("cut", "cut off", "No gradient flows.", "Look for `detach`.", "gradient", costs=("gradients",))
+    exercise = dataclasses.replace(SPLIT, mistakes=(*SPLIT.mistakes, cut), variation=variation)
+    verdict = judged(exercise, lambda x: (x.clamp(min=0), x.clamp(max=0).detach()))
+    assert {m.key for m in verdict.mistakes} == {"exchanged", "cut"} and verdict.score == pytest.approx(0.4)
 
 
 MASK = Exercise(
