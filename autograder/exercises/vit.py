@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,8 @@ CUTTING = (
     ),
 )
 
+CUTTING_KEYS = frozenset(mistake.key for mistake in CUTTING)
+
 PATCHIFY_MISTAKES = (
     *CUTTING,
     Mistake(
@@ -281,10 +284,10 @@ def embedding_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: t
     d_model, roles = build[2], {}
     for name, (_, tensor) in parameters.items():
         weight = _flat_map(tensor, not name.endswith("weight"), d_model)
-        if weight is not None:
-            roles.setdefault("weight", weight)
-        elif tensor.numel() == d_model:
+        if tensor.numel() == d_model:
             roles.setdefault("bias", tensor.flatten())
+        elif weight is not None:
+            roles.setdefault("weight", weight)
     yield roles
 
 
@@ -300,7 +303,7 @@ def embedding_variation(build: tuple, inputs: tuple, weights: Weights, slips: fr
     if "overlapping" in slips:
         patches = torch.nn.functional.unfold(images, patch_size).transpose(1, 2)
     else:
-        patches = cut(images, patch_size, slips)
+        patches = cut(images, patch_size, slips & CUTTING_KEYS)
     tokens = patches @ weights["weight"].T
     if "no_bias" not in slips:
         tokens = tokens + weights.get("bias", 0.0)
@@ -515,7 +518,8 @@ def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) 
 
     found = reading.units(left.parameters, d_model, n_heads)
     kinds = {kind: reading.of_kind(found, kind) for kind in ("attention", "norm", "feed_forward")}
-    stack = {"layers": n_layers, "among": found, "stack": "encoder.blocks"}
+    layers = min(n_layers, len(kinds["attention"])) or n_layers  # fewer, where a block is used more than once
+    stack = {"layers": layers, "among": found, "stack": "encoder.blocks"}
     last = None if "encoder.norm.gamma" in roles else "encoder.norm"
     ways = itertools.product(
         reading.orders(kinds["attention"], ("attention",), **stack),
@@ -559,8 +563,10 @@ def vit_variation(build: Build, inputs: tuple, weights: Weights, slips: frozense
 
 def _tokens(build: Build, images: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
     """What enters the first block."""
-    x = _mapped(cut(images, build[1], slips), weights, "embed.projection")
-    table = 0.0 if "no_positions" in slips else weights["positions.table"]
+    x = _mapped(cut(images, build[1], slips & CUTTING_KEYS), weights, "embed.projection")
+    table = torch.zeros(1) if "no_positions" in slips else weights["positions.table"]
+    if len(table) == 1 and not slips & {"no_positions", "one_position"}:
+        raise ValueError("one row stands for all tokens")
     if "one_position" in slips:
         table = table[:1]
     elif "by_batch" in slips:
@@ -734,7 +740,11 @@ VIT_MISTAKES = (
         "positions",
         costs=("values", "gradients"),
     ),
-    *(mistake for mistake in CUTTING if mistake.key not in ("channels_apart", "one_channel", "square_assumed")),
+    *(
+        replace(mistake, costs=("sizes",) if "channels" in mistake.costs[:1] else mistake.costs[:1])
+        for mistake in CUTTING
+        if mistake.key not in ("channels_apart", "one_channel", "square_assumed")
+    ),
     Mistake(
         "encoder_skipped",
         "the encoder has no effect",
