@@ -120,8 +120,8 @@ Made by `python benchmarks/grader.py`. Every answer below is code that the suite
 {len(SEEDS)} seeds; an answer counts as accepted, refused or named only if all of them agree. Wrong answers are those
 with known mistakes, alone or two together, and those on no list, which must be refused without a wrong name. Pairs are
 made by switching on two known mistakes in a right answer; a pair that does in all cases what one mistake does by itself
-cannot be told apart, and is left out of the share. Times are medians of processor time, the student's code included; the
-first check of a session is left out.
+cannot be told apart, and is left out of the share. Times are medians of processor time, the student's code included;
+the first check of a session is left out.
 
 {table}
 """
