@@ -1,11 +1,19 @@
 """Every notebook of the course: stored clean, formatted, linked to what exists, and running without a complaint."""
 
+import ast
 import functools
+import inspect
+import io
 import json
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -17,11 +25,13 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from headroom import notebooks
+from headroom.figures import COLORS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STORED = [path.relative_to(REPOSITORY).as_posix() for path in notebooks.find(REPOSITORY)]
 LECTURES = [name for name in STORED if name.startswith("lectures/")]
 EXECUTED = [name for name in STORED if name.startswith(("lectures/", "solutions/"))]
+GLOSSARY = "lectures/00_start_here.ipynb"
 LONGEST_CELL = 20
 CELL_SECONDS = 600
 
@@ -39,19 +49,93 @@ def course() -> Path:
     return copy_course(Path(tempfile.mkdtemp(prefix="headroom-executed-")) / "headroom")
 
 
+def watch_shapes() -> None:
+    """Compare each shape that a cell's comment states with the tensor that the line made; runs inside the kernel.
+
+    A line counts if it stands outside of functions, classes and loops and its comment states one shape for one name
+    (or for each name, or as many shapes as names): `q = x @ w_q  # (tokens, d_k)`. The number of axes must agree, and
+    each that is a number; axes of one name are of one length, which is the name's value where such a line has set one.
+    """
+    import ast
+    import re
+
+    shell = get_ipython()  # noqa: F821
+    watch_shapes.compared, watch_shapes.wrong = 0, []
+    numbers = set()  # names that a line outside of loops has set
+
+    def statements(body):
+        for node in body:
+            yield from statements(node.body) if isinstance(node, ast.With) else [node]
+
+    def names(target):
+        return [one.id for one in getattr(target, "elts", [target]) if isinstance(one, ast.Name)]
+
+    def compare(name, stated, line):
+        actual = getattr(shell.user_ns.get(name), "shape", None)
+        axes = [axis.strip() for axis in stated.strip("()").split(",") if axis.strip()]
+        if actual is None or not all(re.fullmatch(r"[\w ]+|…|\.\.\.", axis) for axis in axes):
+            return
+        watch_shapes.compared += 1
+        leading = axes[0] in ("…", "...")
+        axes = axes[leading:]
+        fits = len(axes) <= len(actual) if leading else len(axes) == len(actual)
+        known = {name: shell.user_ns[name] for name in numbers if isinstance(shell.user_ns.get(name), int)}
+        for axis, length in zip(axes, tuple(actual)[len(actual) - len(axes) :], strict=False):
+            fits = fits and length == (int(axis) if axis.isdigit() else known.setdefault(axis, length))
+        if not fits:
+            watch_shapes.wrong.append(f"{name} is {tuple(actual)} and not {stated}: {line.strip()}")
+
+    def after(result):
+        code = result.info.raw_cell
+        lines = code.splitlines()
+        try:
+            body = list(statements(ast.parse(code).body))
+        except SyntaxError:  # a line that IPython alone understands
+            return
+        assigned = [node for node in body if isinstance(node, ast.Assign)]
+        numbers.update(name for node in assigned for name in names(node.targets[0]))
+        numbers.difference_update(name for node in body if isinstance(node, ast.For) for name in names(node.target))
+        for index, node in enumerate(assigned):
+            made = names(node.targets[0])
+            comment = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode().partition("#")[2]
+            stated = re.findall(r"(?<![\w\])])\([^()]*,[^()]*\)", comment)
+            if len(stated) == 1 and (len(made) == 1 or "each" in comment):
+                stated *= len(made)
+            made_anew = {name for other in assigned[index + 1 :] for name in names(other.targets[0])}
+            for name, shape in zip(made, stated, strict=False) if len(made) == len(stated) else ():
+                if name not in made_anew:
+                    compare(name, shape, lines[node.lineno - 1])
+
+    shell.events.register("post_run_cell", after)
+
+
 @functools.cache
 def executed(name: str) -> nbformat.NotebookNode:
-    """Run a notebook in a clean kernel, in a copy of the course, once per session; errors stay in its outputs."""
-    notebook = read(name)
-    folder = (course() / name).parent
+    """Run a notebook in a clean kernel, in a copy of the course, once per session; errors stay in its outputs.
+
+    What its shapes were found to be is in its metadata: `shapes_compared` and `shapes_wrong`.
+    """
+    return run_watched(read(name), (course() / name).parent)
+
+
+def run_watched(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
+    """Run a notebook in `folder` while `watch_shapes` looks on."""
+    ask = "import json; print(json.dumps([watch_shapes.compared, watch_shapes.wrong]))"
+    watched = [
+        new_code_cell(f"{inspect.getsource(watch_shapes)}\n\nwatch_shapes()"),
+        *notebook.cells,
+        new_code_cell(ask),
+    ]
     client = NotebookClient(
-        notebook,
+        new_notebook(cells=watched, metadata=notebook.metadata),
         timeout=CELL_SECONDS,
         kernel_name="python3",
         allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    return client.execute()
+    _, *cells, answer = client.execute().cells
+    compared, wrong = json.loads(answer.outputs[0].text)
+    return new_notebook(cells=cells, metadata=notebook.metadata | {"shapes_compared": compared, "shapes_wrong": wrong})
 
 
 # --- The checks: each returns what is wrong, so that they can be tried on notebooks that are wrong ------------------
@@ -128,6 +212,92 @@ def broken_links(notebook: nbformat.NotebookNode, folder: Path) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Glossary:
+    """What lecture 0 lays down: the names of axes, and the letters that come back in several lectures."""
+
+    axes: frozenset[str]
+    letters: frozenset[str]
+
+
+@functools.cache
+def glossary() -> Glossary:
+    tables = {cell.id: re.findall(r"^\| (.*?) \|", cell.source, re.MULTILINE) for cell in read(GLOSSARY).cells}
+    axes = {name for row in tables["glossary-axes"] for name in re.findall(r"`([^`]+)`", row)}
+    return Glossary(frozenset(axes), frozenset(letters(" ".join(tables["glossary-symbols"]))))
+
+
+def comments(code: str) -> Iterator[str]:
+    """The comments and docstrings of a cell."""
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield ast.get_docstring(node) or ""
+
+
+def stated_shapes(cell: nbformat.NotebookNode) -> list[list[str]]:
+    """The shapes in a cell, each as the names and numbers in it; a pair of something else is not among them."""
+    text = re.findall(r"`([^`\n]+)`", cell.source) if cell.cell_type == "markdown" else comments(cell.source)
+    found = []
+    for inside in re.findall(r"(?<![\w.\])])\(([^()\"'=@~\[\]]*,[^()\"'=@~\[\]]*)\)", " \n ".join(text)):
+        parts = re.split(r"\s*(?:[,·*/+−²-]|//|\bor\b|\bat most\b|\s(?=\d))\s*", inside)
+        parts = [part for part in parts if part and part not in ("…", "...") and not part.isdigit()]
+        if all(re.fullmatch(r"[a-z]", part) for part in parts):  # of any matrix: (n, m) by (m, p)
+            continue
+        if glossary().axes & set(parts) or all(re.fullmatch(r"[A-Z]{1,2}", part) for part in parts):
+            found.append(parts)
+    return found
+
+
+def unknown_axes(notebook: nbformat.NotebookNode) -> list[str]:
+    """Names in shapes that are not in the glossary, and that the lecture has not introduced by then.
+
+    A plural is introduced by being used, outside of a shape; another name by standing in the text as `name` or $name$.
+    """
+    found, said, introduced = [], "", set()
+    for cell in notebook.cells:
+        said += re.sub(r"\([^()]*,[^()]*\)", "", cell.source)
+        if cell.cell_type == "markdown":
+            introduced |= set(re.findall(r"`(\w+)`", cell.source))
+            for formula in re.findall(r"\$([^$]+)\$", cell.source):
+                introduced |= set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", formula))
+        for parts in stated_shapes(cell):
+            for part in parts:
+                plural = part.endswith("s") and re.search(rf"\b{part}\b", said)
+                if not (plural or part in introduced or part in glossary().axes):
+                    found.append(f"cell {cell.id}: “{part}” in ({', '.join(parts)})")
+    return found
+
+
+GREEK = "alpha|beta|gamma|delta|Delta|varepsilon|lambda|mu|omega|partial|pi|rho|sigma|tau|theta"
+
+
+def letters(text: str) -> set[str]:
+    """The letters of a text's formulas that are capital or Greek, and what is counted: W_Q, A, \\sigma, d_model."""
+    found = set()
+    for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.sub(r"`[^`\n]*`", "", text), re.DOTALL):
+        formula = re.sub(r"\b([dn])_\\text\{(\w+)\}", r" \1_\2 ", block or inline)
+        found |= set(re.findall(r"(?<![A-Za-z\\])[dn]_\w+", formula))
+        formula = re.sub(
+            r"\\(?:text\w*|operatorname|math\w+)\{[^{}]*\}|_\{[^{}]*\}|(?<![A-Za-z\\])[dn]_\w+", " ", formula
+        )
+        formula = re.sub(r"(?<!W)_\w", " ", formula)  # an index is not a letter of its own, but W_Q is
+        found |= set(re.findall(r"(?<![A-Za-z\\])(?:W_\w|[A-Z])(?![A-Za-z])", formula))
+        found |= set(re.findall(rf"\\(?:{GREEK})(?![A-Za-z])", formula))
+    return found
+
+
+def miscoloured(notebook: nbformat.NotebookNode) -> list[str]:
+    """Squares beside the word query, key or value that have another colour than Q, K and V have."""
+    found = []
+    for cell in notebook.cells:
+        squares = re.findall(r"color:\s*(#\w+)[^>]*>■</span>[\s|*]*(quer|key|value)", cell.source)
+        found += [f"cell {cell.id}: {word}" for color, word in squares if color != COLORS[word[0]]]
+    return found
+
+
 # --- The checks, held against what is wrong --------------------------------------------------------------------------
 
 
@@ -163,6 +333,47 @@ def test_the_checks_find_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "here.ipynb").touch()
     linked = new_markdown_cell("[a](./here.ipynb#top) [b](gone.ipynb) <img src='gone.png'> [c](https://x.org) `[d](e)`")
     assert len(broken_links(new_notebook(cells=[linked]), tmp_path)) == 2
+
+
+def test_the_checks_find_what_is_not_in_the_glossary() -> None:
+    def said(text: str) -> list[str]:
+        return unknown_axes(new_notebook(cells=[new_markdown_cell(text)]))
+
+    assert {"batch", "tokens", "heads", "d_model", "d_head", "d_k", "d_v", "d_ff"} <= glossary().axes
+    assert said("`(batch, tokens, d_model)` and `q (…, 1, n_heads · d_v)`, `(batch, tokens)`, `(d_k,)`") == []
+    assert said("three seeds: `(seeds, tokens)`") == []
+    assert len(said("`(seeds, tokens)`")) == 1, "seeds of what? the text has not said"
+    assert said("A window has $w$ patches on a side and `side` windows stand in a row: `(batch, side, w)`") == []
+    for wrong in ("`(batch, seq_len, d_model)`", "`(B, T, C)`", "`(batch, h, tokens, d_k)`", "`(tokens, embed)`"):
+        assert said(wrong), wrong
+    code = 'def f(x):\n    """x: (batch, length, d_model)."""\n    return x.view(batch, length)  # (batch, size)'
+    assert len(unknown_axes(new_notebook(cells=[new_code_cell(code)]))) == 2, "the call's arguments are no shape"
+    assert {"Q", "W_O", r"\gamma", "d_model", "d_k"} <= glossary().letters
+    assert letters(r"$W_Q x_i^\top + \hat{\mu}$ and $$\text{FFN}(A_\ell)\,/\,d_\text{ff}$$, `$B$`") == {
+        *("W_Q", r"\mu", "A", "d_ff"),
+    }
+    square = '<span style="color:{}">■</span> | **query** |'
+    assert miscoloured(new_notebook(cells=[new_markdown_cell(square.format(COLORS["k"]))]))
+    assert not miscoloured(new_notebook(cells=[new_markdown_cell(square.format(COLORS["q"]))]))
+
+
+def test_the_watch_finds_shapes_that_are_not_true(tmp_path: Path) -> None:
+    lines = """
+        import torch
+        batch, d_k = torch.zeros(2, 3), 4
+        a = torch.zeros(2, 6)  # (batch, tokens)
+        b = torch.zeros(2, 6)  # what comes in: (batch, tokens, 1)
+        c = torch.zeros(2, 5)  # (batch, d_k)
+        d, e = torch.zeros(2, 3, 3)  # each (3, tokens)
+        f, g = torch.zeros(6, 5), torch.zeros(7)  # (tokens, tokens), (tokens,)
+        h = torch.zeros(1, 2, 3)  # (…, 3)
+        i = torch.zeros(1, 2)  # (1, 3)
+    """
+    cells = [new_code_cell(inspect.cleandoc(lines))]
+    ran = run_watched(new_notebook(cells=cells), tmp_path)
+    assert complaints(ran) == []
+    assert ran.metadata.shapes_compared == 9
+    assert [wrong.split()[0] for wrong in ran.metadata.shapes_wrong] == ["b", "c", "f", "i"]
 
 
 def test_a_progress_bar_is_a_widget_and_not_a_complaint() -> None:
@@ -220,3 +431,53 @@ def test_runs_from_top_to_bottom_without_a_complaint(name: str) -> None:
 @every_executed
 def test_every_figure_has_a_description(name: str) -> None:
     assert speechless_figures(executed(name)) == []
+
+
+def test_text_leads(capsys: pytest.CaptureFixture) -> None:
+    """Each lecture begins and ends in words. How much text there is for how much code is reported, not judged."""
+    rows = []
+    for name in LECTURES:
+        cells = read(name).cells
+        assert (cells[0].cell_type, cells[-1].cell_type) == ("markdown", "markdown"), name
+        words = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
+        code = [len(cell.source.splitlines()) for cell in cells if cell.cell_type == "code"]
+        kinds = "".join("c" if cell.cell_type == "code" else "t" for cell in cells if "ask(" not in cell.source)
+        run = max(map(len, kinds.split("t")))
+        rows.append(
+            f"{name:45} {words:5} words, {sum(code):4} lines of code: {words / sum(code):4.1f} to one; "
+            f"cells of {statistics.median(code):g} lines, at most {max(code)}; at most {run} without a word between"
+        )
+    with capsys.disabled():
+        print("", *rows, sep="\n")
+
+
+@every_lecture
+def test_shapes_have_the_names_of_the_glossary(name: str) -> None:
+    assert unknown_axes(read(name)) == []
+
+
+def test_letters_that_come_back_are_in_the_glossary() -> None:
+    used = defaultdict(set)
+    for name in set(LECTURES) - {GLOSSARY}:
+        for cell in read(name).cells:
+            for letter in letters(cell.source) if cell.cell_type == "markdown" else ():
+                used[letter].add(name)
+    missing = {
+        letter: sorted(names) for letter, names in used.items() if len(names) > 1 and letter not in glossary().letters
+    }
+    assert missing == {}
+    assert sorted(glossary().letters - set(used)) == [], "in the glossary, and in no lecture"
+
+
+@every_stored
+def test_queries_keys_and_values_have_their_colours(name: str) -> None:
+    assert miscoloured(read(name)) == []
+
+
+@every_executed
+def test_shapes_are_what_their_lines_say(name: str) -> None:
+    assert executed(name).metadata.shapes_wrong == []
+
+
+def test_shapes_are_watched() -> None:
+    assert sum(executed(name).metadata.shapes_compared for name in LECTURES) >= 5 * len(LECTURES)
