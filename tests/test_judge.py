@@ -1,7 +1,9 @@
 """The judge on exercises of a few lines, each of which needs one thing that it can do."""
 
 import dataclasses
+import re
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -321,3 +323,26 @@ def test_what_a_forbidden_function_is_called_in_does_not_matter():
     )
     sly = lambda x: torch.relu(x) > 0 if len(x) > 1 else x > 0  # noqa: E731
     assert "your code calls `relu`. Write it yourself." in judged(strict, sly).headline
+
+
+# --- The page for whoever adds an exercise -----------------------------------------------------------------------
+
+
+def test_the_exercise_of_the_page_does_what_the_page_says():
+    page = Path(__file__).resolve().parents[1] / "docs" / "adding-an-exercise.md"
+    exercise_file, answers_file = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    space, answers = {"__name__": "page"}, {"__name__": "page"}
+    exec(exercise_file, space)
+    exec(answers_file, answers)
+    exercise = space["SOFTMAX"]
+
+    def overflowing(x):
+        return x.exp() / x.exp().sum(-1, keepdim=True)
+
+    def softmax(x):
+        return (x - x.logsumexp(-1, keepdim=True)).exp()
+
+    assert judged(exercise, softmax).passed
+    assert [m.name for m in judged(exercise, overflowing).mistakes] == ["the exponential overflows"]
+    assert [m.key for m in judged(exercise, answers["over_columns"]).mistakes] == ["wrong_axis"]
+    assert judged(exercise, answers["uniform"]).mistakes == () and not judged(exercise, answers["uniform"]).passed
