@@ -21,7 +21,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -354,15 +354,15 @@ class WidgetNotebook:
         widget.part(part).first.focus()
         self.tab.press(*keys)
 
-    def read(self, cell: str, **expected) -> dict:
-        """Run a cell that prints a JSON object and return it, once it holds what is expected.
+    def read(self, cell: str, until: Callable[[dict], bool] = bool, **expected) -> dict:
+        """Run a cell that prints a JSON object and return it, once it holds what is expected, and `until` does.
 
         ipywidgets sends a change when the kernel has answered the one before, so the first answer may be early. The
         cell comes into view: ask for a widget again before you use it.
         """
         for _ in range(20):
             answer = json.loads("".join(self.tab.run_cell(cell)["outputs"][0]["text"]))
-            if expected.items() <= answer.items():
+            if expected.items() <= answer.items() and until(answer):
                 return answer
         raise AssertionError(f"{expected} has not reached Python: {answer}")
 

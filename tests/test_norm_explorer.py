@@ -451,8 +451,8 @@ def test_a_wrong_norm_is_named_by_its_first_difference(notebook) -> None:
     expect(compared).to_contain_text("Your module differs from LayerNorm with ε = 1e−5 in 24 of 24 outputs (✗).")
     ours = reference_output("LayerNorm", X)[0, 0, 0].item()
     theirs = ours * 0.75**0.5
-    said = compared.inner_text()
-    assert "The first: sample 1, token 1, feature 1, in Python [0, 0, 0]" in said
+    expect(compared).to_contain_text("The first: sample 1, token 1, feature 1, in Python [0, 0, 0]")
+    said = compared.text_content()
     yours, mine = (float(one.replace("−", "-")) for one in re.findall(r"(?:yours|ours) (−?[\d.]+\d)", said))
     assert (yours, mine) == (pytest.approx(theirs, abs=1e-3), pytest.approx(ours, abs=1e-3))
     notebook.tab.screenshot("norm-explorer-wrong")
