@@ -1,0 +1,829 @@
+"""Softmax, LayerNorm and attention backwards, in NumPy (lab 9)."""
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder.exercise import Answer, Case, Criterion, Exercise, Mistake, Property, Weights
+from headroom.reference import by_hand
+
+# What others have that does the differentiating, or the layer backwards, by what runs.
+AUTOGRAD = frozenset(
+    {
+        "backward",
+        "grad",
+        "_softmax_backward_data",
+        "native_layer_norm_backward",
+        "softmax",
+        "_softmax",
+        "layer_norm",
+        "native_layer_norm",
+        "scaled_dot_product_attention",
+    }
+)
+AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
+
+OVERWRITTEN = Mistake(
+    "overwritten",
+    "the caller's array is changed",
+    "Something is done in place to an argument: after the call, the caller's array holds other values.",
+    "Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
+    sign=lambda seen: seen.input_changed,
+    switchable=False,
+    costs=("manners",),
+)
+
+
+def in_numpy(function: Callable) -> Callable:
+    """A reference or variation that computes with arrays, so that its errors read like a student's."""
+
+    @functools.wraps(function)
+    def from_tensors(build: None, inputs: tuple, weights: Weights, *slips: frozenset[str]) -> Answer:
+        arrays = (value.detach().numpy() if isinstance(value, Tensor) else value for value in inputs)
+        with np.errstate(all="ignore"):
+            answer = function(*arrays, *slips)
+        if isinstance(answer, tuple):
+            return tuple(torch.from_numpy(np.array(part)) for part in answer)
+        return torch.from_numpy(np.array(answer))
+
+    return from_tensors
+
+
+def _shares(rng: np.random.Generator, shape: tuple[int, ...], hidden: bool = False, size: float = 1.0) -> np.ndarray:
+    """Rows of weights, as a softmax gives them; `hidden`: some keys of each row have none, but never all."""
+    scores = size * rng.normal(size=shape)
+    if hidden:
+        scores[_hidden_keys(rng, shape)] = -np.inf
+    return by_hand.softmax(scores)
+
+
+def _hidden_keys(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """One to all but one of the keys of each row, from the end, as valid lengths hide them."""
+    return np.arange(shape[-1]) >= rng.integers(1, shape[-1], size=(*shape[:-1], 1))
+
+
+# --- The softmax -------------------------------------------------------------------------------------------------
+
+
+def softmax_cases(rng: np.random.Generator) -> list[Case]:
+    """A row alone, several axes in front, hidden keys, and rows that have nearly made up their mind."""
+
+    def case(
+        tag: str, shape: tuple, source: np.random.Generator, hidden: bool = False, size: float = 1.0, **kwargs
+    ) -> Case:
+        weights = _shares(source, shape, hidden, size)
+        d_weights = source.normal(1.5, 2.0, shape)  # away from 0: what is added to all of a row must drop out
+        said = "some keys hidden, " if hidden else "weights near 0 and 1, " if size > 1 else ""
+        return Case(tag, f"{said}shape {shape}", (d_weights, weights), **kwargs)
+
+    visible = np.random.default_rng(20)
+    batch, queries, keys = (int(n) for n in rng.permutation([2, 3, 4, 5, 6])[:3])
+    return [
+        case("leading", (4,), visible, visible=True),
+        case("values", (2, 3, 5), visible, visible=True),
+        case("values", (2, 4, 4), visible, visible=True),
+        case("values", (batch, queries, keys), rng),
+        case("leading", (2, 3, 4, 5), rng),
+        case("mask", (2, 3, 4), visible, hidden=True, visible=True),
+        case("mask", (3, 4, 6), rng, hidden=True),
+        case("mask", (2, 3, 5), rng, size=6.0),
+    ]
+
+
+softmax_right = in_numpy(by_hand.softmax_backward)
+
+
+def _softmax_with(d_weights: np.ndarray, weights: np.ndarray, slips: frozenset[str]) -> np.ndarray:
+    """The softmax's backward with mistakes switched on."""
+    if "softmax_again" in slips:
+        weights = by_hand.softmax(weights)
+    product = d_weights * weights
+    if "no_row_term" in slips:
+        return product
+    if "diagonal" in slips:
+        return product * (1 - weights)
+    axis = {"over_queries": -2, "over_axis_1": 1, "over_batch": 0}
+    over = next((axis[key] for key in axis if key in slips), -1)
+    if "over_everything" in slips:
+        over = None
+    keep = "no_keepdims" not in slips
+    if "unweighted" in slips:
+        expected = d_weights.sum(axis=over, keepdims=keep)
+    elif "plain_mean" in slips:
+        expected = d_weights.mean(axis=over, keepdims=keep)
+    elif "mean" in slips:
+        expected = product.mean(axis=over, keepdims=keep)
+    else:
+        expected = product.sum(axis=over, keepdims=keep)
+    if "plus" in slips:
+        expected = -expected
+    if "row_term_only" in slips:
+        return -expected if "no_weight" in slips else -weights * expected
+    return d_weights - expected if "no_weight" in slips else weights * (d_weights - expected)
+
+
+softmax_with = in_numpy(_softmax_with)
+
+OF_THE_SOFTMAX = (
+    Mistake(
+        "no_row_term",
+        "the row term is missing",
+        "Each score is moved by its own weight alone, w · d_w: what it takes from the other weights is left out.",
+        "Raise one score of a row. Which of the row's weights change? Sum a row of your result: what should it be?",
+        "softmax",
+    ),
+    Mistake(
+        "diagonal",
+        "only the diagonal of the derivatives",
+        "w (1 − w) is how a weight answers to its own score. It also answers to every other score of its row.",
+        "The table of derivatives has one entry for each pair of keys. Which of them does your line use?",
+        "softmax",
+    ),
+    Mistake(
+        "plus",
+        "the row term has the wrong sign",
+        "What the other keys want is added, where it should be taken off.",
+        "When one score rises, do the other weights rise or fall?",
+        "softmax",
+    ),
+)
+
+SOFTMAX_BACKWARD = Exercise(
+    name="softmax_backward",
+    returns="an array of the shape of weights, (..., n_keys)",
+    shape=lambda case: case.inputs[1].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of the weights", 0.1),
+        Criterion("values", "each score's own effect, less what it takes from the others", 0.5),
+        Criterion("leading", "any number of leading axes, also none", 0.1),
+        Criterion("mask", "weights of 0, and rows that are nearly sure", 0.2),
+        Criterion("manners", "the arguments stay untouched, and the same call gives the same result", 0.1),
+    ),
+    mistakes=(
+        OVERWRITTEN,
+        *OF_THE_SOFTMAX,
+        Mistake(
+            "row_term_only",
+            "only the row term",
+            "What a score takes from the others is there; what it does for its own weight is not.",
+            "The result has two terms. Which of them does the chain rule give for k = j?",
+            "softmax",
+        ),
+        Mistake(
+            "no_weight",
+            "the weight in front is missing",
+            "d_w less its mean is returned, not multiplied by the weights: a key that was hidden gets a gradient too.",
+            "What should the gradient of a score be whose weight is 0?",
+            "front",
+        ),
+        Mistake(
+            "unweighted",
+            "the row's sum is not weighted",
+            "All of d_w is summed up, as if every weight were 1.",
+            "Which mean of d_w belongs here: by what is each entry weighted?",
+            "row",
+        ),
+        Mistake(
+            "plain_mean",
+            "the plain mean in place of the weighted one",
+            "The mean of d_w counts every key alike; it should count a key by its weight.",
+            "By what is each entry of the row's mean weighted?",
+            "row",
+        ),
+        Mistake(
+            "mean",
+            "a mean in place of the sum",
+            "The products of d_w and w are averaged: too small by the number of keys. The weights already sum to 1.",
+            "Is there a 1/n in the formula?",
+            "row",
+        ),
+        Mistake(
+            "over_queries",
+            "summed over the wrong axis",
+            "The row term runs over the queries, or over the batch: rows of other queries leak in.",
+            "Which axis counts the keys, however many stand in front of it?",
+            "axis",
+            also=("over_axis_1", "over_batch"),
+        ),
+        Mistake(
+            "over_everything",
+            "summed over everything",
+            "One sum serves all rows; each row has its own.",
+            "What does `sum` reduce when no axis is given?",
+            "axis",
+        ),
+        Mistake(
+            "no_keepdims",
+            "the summed axis is gone",
+            "Without its last axis, the sum of each row does not line up with the weights.",
+            "Compare the shapes of the weights and of the sum. What would make the last axis of the sum a 1?",
+            "keepdims",
+        ),
+        Mistake(
+            "softmax_again",
+            "the softmax is taken once more",
+            "`weights` is what the softmax returned. Here it is treated as scores.",
+            "Sum a row of the second argument.",
+            "again",
+        ),
+    ),
+    cases=softmax_cases,
+    reference=softmax_right,
+    variation=softmax_with,
+    properties=(
+        Property("each row sums to 0", lambda case, d_scores: bool(np.all(np.abs(d_scores.sum(-1)) < 1e-4))),
+        Property(
+            "a hidden key's score has the gradient 0",
+            lambda case, d_scores: (
+                bool(np.all(d_scores[case.inputs[1] == 0] == 0)) if np.any(case.inputs[1] == 0) else None
+            ),
+        ),
+    ),
+    library="numpy",
+    forbidden=AUTOGRAD,
+    forbidden_reason=AUTOGRAD_REASON,
+)
+
+# --- LayerNorm ---------------------------------------------------------------------------------------------------
+
+
+def norm_cases(rng: np.random.Generator) -> list[Case]:
+    """Ordinary tokens, those where ε decides, and any number of leading axes; γ far from 1."""
+
+    def case(
+        tag: str, label: str, shape: tuple, source: np.random.Generator, eps: float | None = None, **kwargs
+    ) -> Case:
+        spread = {"tiny values": 2e-3, "values far from 0": 3.0}.get(label, 2.0)
+        x = spread * source.normal(size=shape) * source.uniform(0.5, 1.5, (*shape[:-1], 1))
+        x += 40.0 if label == "values far from 0" else spread * source.normal(size=(*shape[:-1], 1))
+        if label == "a token with all features equal":
+            x[0, 0] = 0.5
+        gamma = source.uniform(0.5, 2.0, shape[-1]) * source.choice([-1.0, 1.0], shape[-1])
+        d_out = source.normal(0.5, 1.0, shape)
+        inputs = (d_out, x, gamma) if eps is None else (d_out, x, gamma, eps)
+        return Case(tag, f"{label}, x of shape {shape}", inputs, **kwargs)
+
+    visible = np.random.default_rng(21)
+    batch, tokens = (int(n) for n in rng.permutation([2, 3, 4])[:2])
+    shape = (batch, tokens, int(rng.choice([5, 6, 7, 9])))
+    return [
+        case("leading", "one token alone", (5,), visible, visible=True),
+        case("leading", "no batch axis", (3, 4), visible, visible=True),
+        case("values", "ordinary values", (2, 3, 5), visible, visible=True),
+        case("values", "ordinary values", shape, rng),
+        case("values", "values far from 0", shape, rng),
+        case("leading", "four axes", (2, 3, 4, 5), rng),
+        case("small", "tiny values", (2, 3, 4), visible, visible=True),
+        case("small", "ε = 2", shape, rng, 2.0),
+        case("small", "a token with all features equal", shape, rng),
+    ]
+
+
+norm_right = in_numpy(by_hand.layer_norm_backward)
+
+
+def _norm_with(d_out: np.ndarray, x: np.ndarray, gamma: np.ndarray, *rest) -> tuple[np.ndarray, ...]:
+    """LayerNorm's backward with mistakes switched on."""
+    eps, slips = (rest[0] if len(rest) == 2 else 1e-5), rest[-1]
+    if "fixed_eps" in slips:
+        eps = 1e-5
+    centred = x - x.mean(axis=-1, keepdims=True)
+    squares = centred**2
+    d_model = x.shape[-1]
+    variance = squares.sum(axis=-1, keepdims=True) / (d_model - 1 if "unbiased" in slips else d_model)
+    if "eps_outside" in slips:
+        deviation = np.sqrt(variance) + eps
+    else:
+        deviation = np.sqrt(variance + (0.0 if "no_eps" in slips else eps))
+    y = centred / deviation
+    g = d_out if "no_gamma" in slips else gamma * d_out
+
+    over: int | None = -1
+    if "over_tokens" in slips:
+        over = -2
+    elif "over_batch" in slips:
+        over = 0
+    elif "over_everything" in slips:
+        over = None
+    reduce = np.sum if "sums" in slips else np.mean
+    of_mean = reduce(g, axis=over, keepdims=True)
+    of_variance = y * reduce(g * (x if "raw_x" in slips else y), axis=over, keepdims=True)
+    if "gamma_outside" in slips:  # γ belongs inside of both means
+        of_mean = gamma * reduce(d_out, axis=over, keepdims=True)
+        of_variance = gamma * y * reduce(d_out * y, axis=over, keepdims=True)
+    if slips & {"no_mean_term", "constants"}:
+        of_mean = 0.0
+    if slips & {"no_variance_term", "constants"}:
+        of_variance = 0.0
+    d_x = g - of_mean - of_variance
+    if "no_deviation" not in slips:
+        d_x = d_x / (deviation**2 if "by_variance" in slips else deviation)
+
+    seen = x if "x_for_y" in slips else centred if "centred_for_y" in slips else y
+    d_gamma, d_beta = d_out * seen, d_out
+    if "gamma_in_affine" in slips:
+        d_gamma, d_beta = gamma * d_gamma, gamma * d_beta
+    axes: tuple[int, ...] | int = tuple(range(x.ndim - 1))
+    if "over_axis_0" in slips:
+        axes = 0
+    elif "tokens_only" in slips:
+        axes = -2
+    elif "over_features" in slips:
+        axes = -1
+    if "not_summed" not in slips:
+        total = np.mean if "averaged" in slips else np.sum
+        d_gamma, d_beta = total(d_gamma, axis=axes), total(d_beta, axis=axes)
+    return (d_x, d_beta, d_gamma) if "exchanged" in slips else (d_x, d_gamma, d_beta)
+
+
+norm_with = in_numpy(_norm_with)
+
+
+def _parts_agree(tags: tuple[str, ...], parts: tuple[int, ...]) -> Callable:
+    """A criterion's measure: these parts alone, in all cases of these tags. d_x may be right where d_gamma is not."""
+
+    def measure(cases: tuple[Case, ...], outputs: tuple) -> tuple[bool, str]:
+        agreeing = total = 0
+        for case, output in zip(cases, outputs, strict=True):
+            if case.tag in tags:
+                total += 1
+                right = [part.numpy() for part in norm_right(None, case.inputs, {})]
+                agreeing += output is not None and all(_near(output[i], right[i]) for i in parts)
+        return agreeing == total, "" if agreeing == total else f"{agreeing} of {total} cases agree"
+
+    return measure
+
+
+def _near(got: np.ndarray, right: np.ndarray) -> bool:
+    if got.shape != right.shape:
+        return False
+    return bool(np.all(np.abs(got - right) <= 1e-5 * max(1e-3, float(np.abs(right).max()))))
+
+
+def norm_shapes(case: Case) -> tuple[tuple[int, ...], ...]:
+    return case.inputs[1].shape, case.inputs[2].shape, case.inputs[2].shape
+
+
+def _along_nothing(case: Case, outputs: tuple[np.ndarray, ...]) -> bool:
+    d_x = outputs[0].astype(float)
+    return bool(np.all(np.abs(d_x.sum(-1)) <= 1e-4 * max(1e-3, float(np.abs(d_x).max()))))
+
+
+LAYER_NORM_BACKWARD = Exercise(
+    name="layer_norm_backward",
+    returns="three arrays: d_x of the shape of x, and d_gamma and d_beta, each (d_model,)",
+    parts=("d_x", "d_gamma", "d_beta"),
+    shape=norm_shapes,
+    criteria=(
+        Criterion("shape", "runs, and d_x, d_gamma and d_beta have their shapes", 0.1),
+        Criterion(
+            "values", "d_x: directly, through the mean, through the deviation", 0.4, _parts_agree(("values",), (0,))
+        ),
+        Criterion(
+            "affine",
+            "d_gamma and d_beta: summed over every token",
+            0.2,
+            _parts_agree(("values", "leading", "small"), (1, 2)),
+        ),
+        Criterion("small", "d_x with ε: tiny values, another ε, equal features", 0.1, _parts_agree(("small",), (0,))),
+        Criterion("leading", "d_x with any number of leading axes", 0.1, _parts_agree(("leading",), (0,))),
+        Criterion("manners", "the arguments stay untouched, and the same call gives the same result", 0.1),
+    ),
+    mistakes=(
+        OVERWRITTEN,
+        Mistake(
+            "constants",
+            "mean and deviation taken for constants",
+            "d_x is g / s: the two ways by which x acts through its own mean and deviation are left out.",
+            "Add a constant to all features of a token: the result stays. So what must the sum of d_x be?",
+            "terms",
+        ),
+        Mistake(
+            "no_mean_term",
+            "the way through the mean is missing",
+            "Each feature raises the mean of its token, and so lowers all the others; that is left out.",
+            "Sum d_x over a token's features. Should the result care for a constant added to all of them?",
+            "terms",
+        ),
+        Mistake(
+            "no_variance_term",
+            "the way through the deviation is missing",
+            "Each feature stretches its token, and so shrinks all of y; that is left out.",
+            "Multiply a token by 1.01: the result stays (but for ε). So along which direction must d_x have no part?",
+            "terms",
+        ),
+        Mistake(
+            "sums",
+            "sums in place of the means",
+            "The two terms are too large by the number of features.",
+            "What does each of the two terms divide by?",
+            "reduce",
+        ),
+        Mistake(
+            "over_tokens",
+            "the means run over the wrong axis",
+            "The two means are taken over tokens or batch: tokens leak into each other.",
+            "Whose mean is it? Which axis did the forward take it over?",
+            "axis",
+            also=("over_batch",),
+        ),
+        Mistake(
+            "over_everything",
+            "the means run over everything",
+            "One mean serves all tokens; each token has its own.",
+            "What does `mean` reduce when no axis is given?",
+            "axis",
+        ),
+        Mistake(
+            "raw_x",
+            "x in place of y inside of the deviation's term",
+            "The second mean is that of g · x; it is the normalised value that it should be multiplied by.",
+            "Compare each letter of the formula with your line.",
+            "raw",
+        ),
+        Mistake(
+            "gamma_outside",
+            "γ stands outside of the means",
+            "γ multiplies the finished sum. It differs from feature to feature, so it stays inside of the mean.",
+            "At which point of the way back does γ come in: before or after the normalisation?",
+            "gamma",
+        ),
+        Mistake(
+            "no_gamma",
+            "γ is not used",
+            "d_out goes back through the normalisation as if γ were 1.",
+            "out = γ y + β. What reaches y?",
+            "gamma",
+        ),
+        Mistake(
+            "no_deviation",
+            "not divided by the deviation",
+            "y rises by 1/s when x rises by 1; the 1/s is missing.",
+            "Multiply x by 10: what happens to the derivative of y by x?",
+            "deviation",
+        ),
+        Mistake(
+            "by_variance",
+            "divided by the variance",
+            "The terms are divided by s² in place of s.",
+            "Compare the denominator of the formula with yours.",
+            "deviation",
+        ),
+        Mistake(
+            "unbiased",
+            "the unbiased variance",
+            "The sum of squares is divided by d_model − 1. The forward divided it by d_model.",
+            "Look at what `var` and `std` are told to divide by.",
+            "variance",
+        ),
+        Mistake(
+            "no_eps",
+            "no ε",
+            "The deviation lacks what the forward added to the variance: tiny values come out far too large.",
+            "Which deviation did the forward divide by?",
+            "eps",
+            costs=("small",),
+        ),
+        Mistake(
+            "eps_outside",
+            "ε outside the square root",
+            "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
+            "Look at where ε stands in the definition: what is it added to?",
+            "eps",
+            costs=("small",),
+        ),
+        Mistake(
+            "fixed_eps",
+            "the argument `eps` is not used",
+            "A constant is used whatever `eps` was given.",
+            "Follow `eps` from the signature to the place where it is added.",
+            "eps",
+            costs=("small",),
+        ),
+        Mistake(
+            "x_for_y",
+            "x in place of y in d_gamma",
+            "γ multiplied the normalised value y in the forward, not x.",
+            "What does γ stand next to in the definition?",
+            "seen",
+            costs=("affine",),
+        ),
+        Mistake(
+            "centred_for_y",
+            "d_gamma is not divided by the deviation",
+            "The centred value is used, where γ multiplied the centred value divided by s.",
+            "What does γ stand next to in the definition?",
+            "seen",
+            costs=("affine",),
+        ),
+        Mistake(
+            "gamma_in_affine",
+            "γ in the gradients of γ and β",
+            "g = γ · d_out is summed in place of d_out. γ and β come last: nothing lies between them and d_out.",
+            "out = γ y + β. Differentiate by β: where is γ?",
+            "affine",
+            costs=("affine",),
+        ),
+        Mistake(
+            "over_axis_0",
+            "d_gamma and d_beta are not summed over every token",
+            "Only one of the leading axes is summed: with a batch in front, something other than (d_model,) is left.",
+            "γ serves every token of every sample. Over which axes do its uses add up?",
+            "sum",
+            also=("tokens_only",),
+            costs=("shape", "affine"),
+        ),
+        Mistake(
+            "over_features",
+            "d_gamma and d_beta are summed over the features",
+            "Each feature has a γ and a β of its own; it is the tokens that share them.",
+            "Which shape must d_gamma have?",
+            "sum",
+            costs=("shape", "affine"),
+        ),
+        Mistake(
+            "not_summed",
+            "d_gamma and d_beta are not summed",
+            "Each token's share is there, but γ is one vector for all of them: its uses add up.",
+            "Which shape must d_gamma have?",
+            "sum",
+            costs=("shape", "affine"),
+        ),
+        Mistake(
+            "averaged",
+            "d_gamma and d_beta are averaged",
+            "The shares of the tokens add up; they are not divided by their number.",
+            "A number used ten times: does its gradient grow with the uses, or not?",
+            "total",
+            costs=("affine",),
+        ),
+        Mistake(
+            "exchanged",
+            "d_gamma and d_beta have changed places",
+            "The gradient of β is returned where that of γ belongs.",
+            "Which order does the `return` have, and which order does the task have?",
+            "order",
+            costs=("affine",),
+        ),
+    ),
+    cases=norm_cases,
+    reference=norm_right,
+    variation=norm_with,
+    properties=(Property("each token's d_x sums to 0", _along_nothing),),
+    library="numpy",
+    forbidden=AUTOGRAD,
+    forbidden_reason=AUTOGRAD_REASON,
+)
+
+# --- Attention ---------------------------------------------------------------------------------------------------
+
+
+def attention_cases(rng: np.random.Generator) -> list[Case]:
+    """First all sizes equal, where every product fits; then all different; hidden keys whose numbers are large."""
+
+    def case(tag: str, lead: tuple, sizes: tuple, source: np.random.Generator, hidden: bool = False, **kwargs) -> Case:
+        n_queries, n_keys, d_head, d_value = (int(n) for n in sizes)
+        q, k, v = (
+            source.normal(size=(*lead, *shape)) for shape in ((n_queries, d_head), (n_keys, d_head), (n_keys, d_value))
+        )
+        scores = q @ k.swapaxes(-2, -1) / math.sqrt(d_head)
+        if hidden:
+            length = source.integers(1, n_keys, size=(*lead, 1, 1))  # at least one key is hidden from everybody
+            scores = np.where(np.arange(n_keys) < length, scores, -np.inf)
+            filler = np.arange(n_keys)[:, None] >= length
+            k, v = np.where(filler, 6 * k, k), np.where(filler, 20 * v, v)
+        weights = by_hand.softmax(scores)
+        d_out = source.normal(size=(*lead, n_queries, d_value))
+        front = f"leading axes {lead}" if lead else "no leading axes"
+        label = f"{front}, {n_queries} queries, {n_keys} keys, d_head {d_head}, d_value {d_value}"
+        return Case(tag, label + (", some keys hidden" if hidden else ""), (d_out, q, k, v, weights), **kwargs)
+
+    visible = np.random.default_rng(22)
+    return [
+        case("leading", (), (4, 4, 4, 4), visible, visible=True),
+        case("values", (2,), (3, 3, 4, 3), visible, visible=True),
+        case("values", (2,), (3, 5, 4, 6), visible, visible=True),
+        case("values", (7,), rng.permutation([2, 3, 5, 6]), rng),
+        case("leading", (2, 3), (4, 5, 6, 7), rng),
+        case("mask", (2,), (4, 4, 5, 4), visible, hidden=True, visible=True),
+        case("mask", (3, 2), (4, 5, 3, 6), rng, hidden=True),
+    ]
+
+
+attention_right = in_numpy(by_hand.attention_backward)
+
+
+def _turned(array: np.ndarray, slips: frozenset[str]) -> np.ndarray:
+    if "reversed_axes" in slips:
+        return array.T
+    return array.swapaxes(1, 2) if "fixed_axes" in slips else array.swapaxes(-2, -1)
+
+
+def _attention_with(d_out, q, k, v, weights, slips: frozenset[str]) -> tuple[np.ndarray, ...]:
+    """The backward of attention with mistakes switched on."""
+    d_head = q.shape[-1]
+    if "recomputed" in slips:
+        weights = by_hand.softmax(q @ k.swapaxes(-2, -1) / math.sqrt(d_head))
+    d_weights = d_out @ (v if "v_not_transposed" in slips else _turned(v, slips))
+    d_v = (weights if "d_v_not_transposed" in slips else _turned(weights, slips)) @ d_out
+    d_scores = d_weights if "no_softmax" in slips else _softmax_with(d_weights, weights, slips)
+    root = math.sqrt(d_head)
+    divisor = {
+        "unscaled": 1.0,
+        "by_d_head": d_head,
+        "multiplied": 1 / root,
+        "by_d_value": math.sqrt(v.shape[-1]),
+    }
+    scale = next((divisor[key] for key in divisor if key in slips), root)
+    of_q = d_scores / (1.0 if "d_q_unscaled" in slips else scale)
+    of_k = d_scores / (1.0 if "d_k_unscaled" in slips else scale)
+    of_q = _turned(of_q, slips) if "d_q_transposed" in slips else of_q
+    of_k = of_k if "d_k_not_transposed" in slips else _turned(of_k, slips)
+    d_q, d_k = of_q @ (q if "own_factor" in slips else k), of_k @ (k if "own_factor" in slips else q)
+    if "exchanged_qk" in slips:
+        d_q, d_k = d_k, d_q
+    return (d_v, d_k, d_q) if "backwards" in slips else (d_q, d_k, d_v)
+
+
+attention_with = in_numpy(_attention_with)
+
+
+def attention_shapes(case: Case) -> tuple[tuple[int, ...], ...]:
+    return tuple(array.shape for array in case.inputs[1:4])
+
+
+def _hidden_learn_nothing(case: Case, outputs: tuple[np.ndarray, ...]) -> bool | None:
+    hidden = np.all(case.inputs[4] == 0, axis=-2)  # (..., n_keys): keys that nobody looks at
+    if not hidden.any() or tuple(part.shape for part in outputs) != attention_shapes(case):
+        return None
+    return not np.any(outputs[1][hidden]) and not np.any(outputs[2][hidden])
+
+
+ATTENTION_BACKWARD = Exercise(
+    name="attention_backward",
+    returns="three arrays: d_q, d_k and d_v, shaped as q, k and v",
+    parts=("d_q", "d_k", "d_v"),
+    shape=attention_shapes,
+    criteria=(
+        Criterion("shape", "runs, and d_q, d_k and d_v have the shapes of q, k and v", 0.1),
+        Criterion("values", "back through the mix, the softmax, the scaling and the product", 0.5),
+        Criterion("leading", "any number of leading axes, also none", 0.1),
+        Criterion("mask", "hidden keys get no gradient", 0.2),
+        Criterion("manners", "the arguments stay untouched, and the same call gives the same result", 0.1),
+    ),
+    mistakes=(
+        OVERWRITTEN,
+        Mistake(
+            "unscaled",
+            "the scaling is forgotten",
+            "The forward divided the scores by √d_head; on the way back nothing is divided.",
+            "scores = q kᵀ / √d_head. Which of your lines knows about the root?",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "d_q_unscaled",
+            "the scaling is forgotten in d_q",
+            "d_k is divided by √d_head, d_q is not.",
+            "Which of your lines know about the root?",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "d_k_unscaled",
+            "the scaling is forgotten in d_k",
+            "d_q is divided by √d_head, d_k is not.",
+            "Which of your lines know about the root?",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "by_d_head",
+            "divided by d_head instead of its root",
+            "Either d_head is taken without its root, or the root is divided by twice.",
+            "How often does √d_head occur in the forward?",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "by_d_value",
+            "divided by the root of the values' width",
+            "The width of the values has no part in a score; it is the width of queries and keys that counts.",
+            "Which array's last axis did the forward take the root of?",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "multiplied",
+            "multiplied by √d_head",
+            "The forward divided; the derivative of a division by a number divides too.",
+            "What is the derivative of x / 2?",
+            "scale",
+            costs=("values",),
+        ),
+        Mistake(
+            "no_softmax",
+            "the softmax is skipped",
+            "d_weights is used where d_scores belongs: between scores and weights lies the softmax.",
+            "The forward has three lines. How many has your way back?",
+            "softmax",
+        ),
+        *OF_THE_SOFTMAX,
+        Mistake(
+            "over_queries",
+            "the softmax's sum runs over the queries",
+            "The row term runs over the wrong axis: rows of other queries leak in.",
+            "Which axis of the weights counts the keys?",
+            "axis",
+            also=("over_axis_1",),
+        ),
+        Mistake(
+            "recomputed",
+            "the weights are computed anew, without the mask",
+            "The weights that were passed in are not used, but those of q and k: what the forward hid is seen again.",
+            "Which weights did the forward mix with? Where do you get them from?",
+            "weights",
+            costs=("mask",),
+        ),
+        Mistake(
+            "v_not_transposed",
+            "v is not transposed",
+            "d_out is multiplied by v as it is. The sizes fit only where there are as many keys as v is wide.",
+            "out = weights v. What does the rule for products say about d_weights, and what do the shapes say?",
+            "v",
+        ),
+        Mistake(
+            "d_v_not_transposed",
+            "the weights in d_v are not transposed",
+            "A value is told by the tokens that its own token looked at; it should be told by those that looked at it.",
+            "d_v has a row for each key. Which axis of the weights counts the keys?",
+            "d_v",
+            costs=("values",),
+        ),
+        Mistake(
+            "d_k_not_transposed",
+            "d_scores in d_k is not transposed",
+            "A key is told by the tokens that its own token looked at; it should be told by those that looked at it.",
+            "d_k has a row for each key. Which axis of d_scores counts the keys?",
+            "d_k",
+            costs=("values",),
+        ),
+        Mistake(
+            "d_q_transposed",
+            "d_scores in d_q is transposed",
+            "A query is told what others wanted of its own token's key.",
+            "d_q has a row for each query. Which axis of d_scores counts the queries?",
+            "d_q",
+            costs=("values",),
+        ),
+        Mistake(
+            "own_factor",
+            "q and k multiply their own gradients",
+            "d_q is made of q and d_k of k. In a product, each factor's gradient is made of the other factor.",
+            "The derivative of a b by a: which of the two is left?",
+            "factor",
+        ),
+        Mistake(
+            "fixed_axes",
+            "the axes are counted from the front",
+            "Axes 1 and 2 are exchanged: right with one leading axis, wrong with none or two.",
+            "Which numbers name the last two axes, however many come before them?",
+            "axes",
+            costs=("shape", "leading"),
+        ),
+        Mistake(
+            "reversed_axes",
+            "`.T` reverses every axis",
+            "With a batch in front, `.T` moves it to the end; only the last two axes should be exchanged.",
+            "Print the shape of `v.T` for v of shape (2, 5, 7).",
+            "axes",
+        ),
+        Mistake(
+            "exchanged_qk",
+            "d_q and d_k have changed places",
+            "The gradient of the keys is returned where that of the queries belongs.",
+            "Which order does the `return` have, and which order does the task have?",
+            "order",
+            costs=("shape", "values"),
+        ),
+        Mistake(
+            "backwards",
+            "the results are in the order of their computation",
+            "d_v comes first and d_q last; the task has them in the order of the forward's arguments.",
+            "Which order does the `return` have, and which order does the task have?",
+            "order",
+            costs=("shape", "values"),
+        ),
+    ),
+    cases=attention_cases,
+    reference=attention_right,
+    variation=attention_with,
+    properties=(Property("keys that nobody looks at learn nothing", _hidden_learn_nothing),),
+    library="numpy",
+    forbidden=AUTOGRAD,
+    forbidden_reason=AUTOGRAD_REASON,
+)
