@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
 from autograder.exercises import multi_head
-from autograder.exercises.decoder import KNOWN, _module, project, split_heads
+from autograder.exercises.decoder import fixed, known, project, split_heads
 from headroom import reference
 
 
@@ -49,7 +49,7 @@ def right_answer(build: tuple, inputs: tuple, weights: Weights) -> tuple[Tensor,
         named[f"w_{role}.weight"] = weights[f"{role}_weight"]
         named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=x.dtype))
     mask = reference.causal_mask(len(cache) + x.size(1))[len(cache) :]  # (new tokens, all tokens)
-    module = _module(reference.MultiHeadSelfAttention, build)
+    module = fixed(reference.MultiHeadSelfAttention, build)
     return functional_call(module, named, (x, mask), {"cache": cache}), cache
 
 
@@ -107,8 +107,8 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
 AXES = ("over_batch", "over_heads", "", "over_features")  # the axes of (batch, heads, tokens, d_head)
 
 MISTAKES = (
-    KNOWN["unregistered"],
-    KNOWN["overwritten"],
+    known("unregistered"),
+    known("overwritten"),
     Mistake(
         "recomputed",
         "the tokens are kept, not their keys and values",
@@ -206,19 +206,19 @@ MISTAKES = (
         "Print the mask's first row.",
         "mask",
     ),
-    KNOWN["view_split"],
-    KNOWN["no_transpose"],
-    KNOWN["view_transposed"],
-    KNOWN["view_merge"],
-    KNOWN["interleaved"],
-    KNOWN["no_output"],
-    KNOWN["residual"],
-    KNOWN["shared_qk"],
-    KNOWN["shared_qkv"],
-    KNOWN["k_for_v"],
-    KNOWN["unscaled"],
-    KNOWN["by_d_model"],
-    KNOWN["columns"],
+    known("view_split", "whole"),
+    known("no_transpose", "whole"),
+    known("view_transposed"),
+    known("view_merge", "whole"),
+    known("interleaved", "whole"),
+    known("no_output", "whole"),
+    known("residual", "whole"),
+    known("shared_qk", "whole"),
+    known("shared_qkv", "whole"),
+    known("k_for_v", "whole"),
+    known("unscaled", "whole"),
+    known("by_d_model", "whole"),
+    known("columns", "whole"),
 )
 
 CACHED_SELF_ATTENTION = Exercise(

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,7 +15,11 @@ from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
 from autograder.exercises import multi_head, reading
 from headroom import reference
 
-KNOWN = {mistake.key: mistake for mistake in multi_head.MISTAKES}
+
+def known(key: str, *costs: str) -> Mistake:
+    """A mistake of lab 2, with what it costs here."""
+    mistake = next(mistake for mistake in multi_head.MISTAKES if mistake.key == key)
+    return replace(mistake, also=(), costs=costs)
 
 
 def padding(source: np.random.Generator, batch: int, n_tokens: int) -> np.ndarray:
@@ -61,7 +66,7 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
 
 
 def right_cross(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
-    module = _module(reference.MultiHeadAttention, build)
+    module = fixed(reference.MultiHeadAttention, build)
     named = {}
     for role in "qkvo":
         named[f"w_{role}.weight"] = weights[f"{role}_weight"]
@@ -70,7 +75,7 @@ def right_cross(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
 
 
 @functools.cache
-def _module(kind: type, build: tuple) -> torch.nn.Module:
+def fixed(kind: type, build: tuple) -> torch.nn.Module:
     """Only its shape is of use: the weights are put in by each call."""
     return kind(*build)
 
@@ -161,8 +166,8 @@ SOURCES = (
 )
 
 CROSS_MISTAKES = (
-    KNOWN["unregistered"],
-    KNOWN["overwritten"],
+    known("unregistered"),
+    known("overwritten"),
     *SOURCES,
     Mistake(
         "memory_alone",
@@ -193,15 +198,16 @@ CROSS_MISTAKES = (
         "was written: nothing but its padding is to be hidden.",
         "Which mask does the task hand you, and which do you apply?",
         "causal",
+        costs=("values",),
     ),
-    KNOWN["view_split"],
-    KNOWN["no_transpose"],
-    KNOWN["view_transposed"],
-    KNOWN["residual"],
-    KNOWN["view_merge"],
-    KNOWN["interleaved"],
-    KNOWN["no_output"],
-    KNOWN["shared_qkv"],
+    known("view_split", "values"),
+    known("no_transpose", "values"),
+    known("view_transposed"),
+    known("residual", "values"),
+    known("view_merge", "values"),
+    known("interleaved", "values"),
+    known("no_output", "values"),
+    known("shared_qkv", "values"),
     Mistake(
         "shared_kv",
         "one projection for key and value",
@@ -209,6 +215,7 @@ CROSS_MISTAKES = (
         "How many different maps does the task list?",
         "project",
         also=("shared_vk",),
+        costs=("values",),
     ),
     Mistake(
         "shared_qk",
@@ -216,16 +223,17 @@ CROSS_MISTAKES = (
         "Questions and answers are made by the same map; the other one is not used.",
         "Which map makes the keys?",
         "project",
+        costs=("values",),
     ),
-    KNOWN["unscaled"],
-    KNOWN["by_d_head"],
-    KNOWN["by_d_model"],
-    KNOWN["columns"],
-    KNOWN["mask_ignored"],
-    KNOWN["mask_after"],
-    KNOWN["filled_with_0"],
-    KNOWN["mask_inverted"],
-    KNOWN["mask_on_queries"],
+    known("unscaled", "values"),
+    known("by_d_head", "values"),
+    known("by_d_model", "values"),
+    known("columns", "values"),
+    known("mask_ignored", "mask"),
+    known("mask_after", "mask"),
+    known("filled_with_0", "mask"),
+    known("mask_inverted", "mask"),
+    known("mask_on_queries", "mask"),
 )
 
 CROSS_ATTENTION = Exercise(
@@ -302,7 +310,7 @@ def block_mappings(parameters: dict, build: tuple) -> Iterator[Weights]:
 
 
 def right_block(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
-    return reading.call(_module(reference.DecoderBlock, build), weights, inputs)[0]
+    return reading.call(fixed(reference.DecoderBlock, build), weights, inputs)[0]
 
 
 def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -383,7 +391,7 @@ def _linear(x: Tensor, weights: Weights, name: str) -> Tensor:
 
 
 BLOCK_MISTAKES = (
-    KNOWN["unregistered"],
+    known("unregistered"),
     Mistake(
         "overwritten",
         "the caller's tensor is changed",
@@ -400,6 +408,7 @@ BLOCK_MISTAKES = (
         "The block never looks at the memory: what it writes has nothing to do with the source.",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_2",
+        costs=("values", "memory_mask"),
     ),
     Mistake(
         "no_self_attention",
@@ -407,6 +416,7 @@ BLOCK_MISTAKES = (
         "No token sees any other that was written before it.",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_1",
+        costs=("values", "mask"),
     ),
     Mistake(
         "no_feed_forward",
@@ -414,6 +424,7 @@ BLOCK_MISTAKES = (
         "The block is made of attention alone: whatever it found is never worked on.",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_3",
+        costs=("values",),
     ),
     Mistake(
         "cross_first",
@@ -422,6 +433,7 @@ BLOCK_MISTAKES = (
         "Read the task's table from top to bottom.",
         "order",
         also=("cross_first_renamed",),
+        costs=("values",),
     ),
     Mistake(
         "feed_forward_first",
@@ -430,6 +442,7 @@ BLOCK_MISTAKES = (
         "Read the task's table from top to bottom.",
         "order",
         also=("feed_forward_first_renamed",),
+        costs=("values",),
     ),
     Mistake(
         "no_causal_mask",
@@ -446,6 +459,7 @@ BLOCK_MISTAKES = (
         "is None.",
         "Where does the mask come from?",
         "mask",
+        costs=("values",),
     ),
     Mistake(
         "memory_mask_ignored",
@@ -488,6 +502,7 @@ BLOCK_MISTAKES = (
         "The encoder's last layer has normalised it already; here only the residual stream is normalised.",
         "What does the table say that the cross-attention reads beside the normalised x?",
         "memory",
+        costs=("values",),
     ),
     Mistake(
         "no_residual",
@@ -495,6 +510,7 @@ BLOCK_MISTAKES = (
         "Every branch replaces the stream in place of adding to it.",
         "What does each row of the task's table do with the x that it started from?",
         "stream",
+        costs=("values",),
     ),
     Mistake(
         "no_residual_1",
@@ -502,6 +518,7 @@ BLOCK_MISTAKES = (
         "The first branch replaces x in place of adding to it.",
         "Compare the three lines with each other.",
         "stream_1",
+        costs=("values",),
     ),
     Mistake(
         "no_residual_2",
@@ -509,6 +526,7 @@ BLOCK_MISTAKES = (
         "The second branch replaces x in place of adding to it: what the target knew of itself is gone.",
         "Compare the three lines with each other.",
         "stream_2",
+        costs=("values",),
     ),
     Mistake(
         "no_residual_3",
@@ -516,6 +534,7 @@ BLOCK_MISTAKES = (
         "The third branch replaces x in place of adding to it.",
         "Compare the three lines with each other.",
         "stream_3",
+        costs=("values",),
     ),
     Mistake(
         "residual_of_norm",
@@ -524,6 +543,7 @@ BLOCK_MISTAKES = (
         "What exactly stands on the left of each plus?",
         "stream",
         also=("residual_of_norm_1", "residual_of_norm_2", "residual_of_norm_3"),
+        costs=("values",),
     ),
     Mistake(
         "post_norm",
@@ -531,6 +551,7 @@ BLOCK_MISTAKES = (
         "norm(x + branch(x)), as in the paper of 2017. Here a branch reads what is normalised: x + branch(norm(x)).",
         "Look at what the norm is given in each row of the task's table.",
         "norm",
+        costs=("values",),
     ),
     Mistake(
         "no_norm",
@@ -539,6 +560,7 @@ BLOCK_MISTAKES = (
         "Look at what each branch is given in the task's table.",
         "norm",
         also=("no_norm_1", "no_norm_2", "no_norm_3"),
+        costs=("values",),
     ),
     Mistake(
         "shared_norm",
@@ -546,6 +568,7 @@ BLOCK_MISTAKES = (
         "The three branches share their γ and β; each should have a norm of its own.",
         "How many norms does the task list?",
         "norm",
+        costs=("values",),
     ),
     Mistake(
         "shared_attention",
@@ -553,10 +576,11 @@ BLOCK_MISTAKES = (
         "Self-attention and cross-attention share their four maps.",
         "How many attentions does the task list?",
         "shared",
+        costs=("values",),
     ),
-    KNOWN["no_output"],
-    KNOWN["mask_inverted"],
-    KNOWN["mask_on_queries"],
+    known("no_output", "values"),
+    known("mask_inverted", "memory_mask"),
+    known("mask_on_queries", "memory_mask"),
 )
 
 DECODER_BLOCK = Exercise(

@@ -277,8 +277,8 @@ PADDING_MASK = Exercise(
     returns="a bool tensor of shape (batch, 1, 1, n_tokens)",
     shape=lambda case: (len(case.inputs[0]), 1, 1, case.inputs[1]),
     criteria=(
-        Criterion("shape", "runs, and the result has shape (batch, 1, 1, n_tokens): it lies on the keys", 0.3),
-        Criterion("values", "real tokens are True, filler is False", 0.4),
+        Criterion("shape", "runs, and the result has shape (batch, 1, 1, n_tokens): it lies on the keys", 0.2),
+        Criterion("values", "real tokens are True, filler is False", 0.5),
         Criterion("edges", "sequences without filler and without a token", 0.1),
         Criterion("dtype", "the mask is bool", 0.1, is_bool),
         Criterion("manners", "lengths stays untouched, the same answer twice", 0.1),
