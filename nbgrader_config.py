@@ -21,6 +21,21 @@ c.Exchange.assignment_dir = str(COURSE / "labs")
 
 # --- Preprocessors: how labs are made, graded and returned ---------------------------------------------------------
 
+# Making labs: nbgrader's own list, except that a solution may name a program to be mended, which students then get.
+c.GenerateAssignment.preprocessors = [
+    "nbgrader.preprocessors.IncludeHeaderFooter",
+    "nbgrader.preprocessors.InstantiateTests",
+    "nbgrader.preprocessors.LockCells",
+    "autograder.pipeline.release.ClearSolutions",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.CheckCellMetadata",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "nbgrader.preprocessors.SaveCells",
+    "nbgrader.preprocessors.ClearHiddenTests",
+    "nbgrader.preprocessors.ClearMarkScheme",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
 # Autograding: the instructor's cells are put back, the student's cells run within limits, and for each check cell a
 # judge outside of the student's kernel decides. autograder/pipeline/ holds what is named here.
 c.Autograde.exporter_class = "autograder.pipeline.submission.SubmissionExporter"

@@ -296,8 +296,8 @@ TRAIN_ONE_PASS = Exercise(
         Mistake(
             "piled_up",
             "a step remembers the steps before it",
-            "The first step is what it should be. The second also goes on in the direction of the first, the third in "
-            "those of both: the weights swing past the minimum like a pendulum.",
+            "The first step goes along the gradient of its batch. The second goes on along that of the first as well, "
+            "the third along those of both: the weights swing past the minimum like a pendulum.",
             "Print the gradient before each step, and that of the batch alone. Who adds to it?",
             "pile",
             costs=("alone",),
