@@ -224,31 +224,37 @@ def orders(
         return
     slots = [f"{stack}.{layer}.{role}" for layer in range(layers) for role in roles]
     every = slots + ([last] if last else [])
-    blocks = _blocks(among or found, layers)
-    if blocks:
-        held = [[unit for unit in found if _inside(unit.name, block)] for block in blocks]
-        outside = [unit for unit in found if not any(unit in block for block in held)]
-        for way in _ways(roles):
-            order = {}
-            for layer, inside in enumerate(held):
-                sure = list(_permuted(inside, roles))[way]
-                order |= {f"{stack}.{layer}.{role}": unit for role, unit in sure.items()}
-            if last and outside:
-                order[last] = outside[0]
-            yield _complete(order, every, found)
-        return
-    by_role = sorted(slots, key=lambda slot: roles.index(slot.rpartition(".")[2]))  # a list for each kind of layer
-    for final_first in (False, True) if last else (False,):
-        for slots_in_order in (by_role, slots) if len(roles) > 1 else (slots,):
-            for way in _ways(roles):
-                renamed = dict(zip(roles, list(itertools.permutations(roles))[way], strict=True))
-                sequence = [slot.rpartition(".")[0] + "." + renamed[slot.rpartition(".")[2]] for slot in slots_in_order]
-                sequence = [last, *sequence] if last and final_first else [*sequence, last] if last else sequence
-                yield _complete(dict(zip(sequence, found, strict=False)), every, found)
+
+    def in_blocks(blocks: list[str], way: int) -> dict[str, Unit]:
+        order, outside = {}, [unit for unit in found if not any(_inside(unit.name, block) for block in blocks)]
+        for layer, block in enumerate(blocks):
+            inside = [unit for unit in found if _inside(unit.name, block)]
+            sure = list(_permuted(inside, roles))[way]
+            order |= {f"{stack}.{layer}.{role}": unit for role, unit in sure.items()}
+        return _complete(order | ({last: outside[0]} if last and outside else {}), every, found)
+
+    def in_sequence(by_role: bool, last_first: bool, way: int) -> dict[str, Unit]:
+        renamed = dict(zip(roles, _ways(roles)[way], strict=True))
+        sequence = [f"{layer}.{renamed[role]}" for layer, _, role in (slot.rpartition(".") for slot in slots)]
+        if by_role:  # a list for each kind of layer
+            sequence.sort(key=lambda slot: list(renamed.values()).index(slot.rpartition(".")[2]))
+        sequence = [last, *sequence] if last and last_first else [*sequence, last] if last else sequence
+        return _complete(dict(zip(sequence, found, strict=False)), every, found)
+
+    ways = range(len(_ways(roles)))
+    if blocks := _blocks(among or found, layers):
+        yield from (in_blocks(blocks, way) for way in ways)
+    elif len(roles) == 1 and not last:
+        yield in_sequence(False, False, 0)
+    else:
+        one = _only_block(among or found)
+        yield from (in_blocks([one], way) if one else in_sequence(not way % 2, False, 0) for way in ways)
+        for last_first, by_role, way in itertools.product((False, True) if last else (False,), (True, False), ways):
+            yield in_sequence(by_role, last_first, way)
 
 
-def _ways(roles: Sequence[str]) -> range:
-    return range(len(list(itertools.permutations(roles))))
+def _ways(roles: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(itertools.permutations(roles))
 
 
 def _permuted(found: Sequence[Unit], roles: Sequence[str]) -> Iterator[dict[str, Unit]]:
@@ -286,6 +292,16 @@ def _blocks(found: Sequence[Unit], layers: int) -> list[str]:
                 break
     blocks = list(dict.fromkeys(blocks))
     return blocks if len(blocks) <= layers and len(attentions) % max(1, len(blocks)) == 0 else []
+
+
+def _only_block(found: Sequence[Unit]) -> str | None:
+    """The module that holds all but the last norm, where there is a single block, used again and again."""
+    attentions = of_kind(found, "attention")
+    for path in itertools.accumulate(attentions[0].name.split("."), "{}.{}".format) if len(attentions) == 1 else ():
+        inside = [unit for unit in found if _inside(unit.name, path)]
+        if 1 < len(inside) < len(found):
+            return path
+    return None
 
 
 def _complete(order: dict[str, Unit], roles: Sequence[str], found: Sequence[Unit]) -> dict[str, Unit]:
