@@ -144,11 +144,12 @@ MISTAKES = (
     ),
     Mistake(
         "over_features",
-        "joined along the wrong axis",
-        "Old and new are joined along the batch, the heads or the features; the number of tokens should grow.",
-        "Print the shape of the keys after the second call. Which axis counts tokens, after the heads are split?",
+        "keys and values don't grow with the tokens",
+        "After the second call there is not a key and a value for every token so far: old and new are joined along the "
+        "batch, the heads or the features, or only the keys are joined and the values are not.",
+        "Print the shapes of keys and values after the second call. Which axis counts tokens, after the heads are split?",
         "joined",
-        also=("over_heads", "over_batch"),
+        also=("over_heads", "over_batch", "values_not_kept"),
         costs=("steps", "pieces", "kept"),
     ),
     Mistake(
@@ -165,14 +166,6 @@ MISTAKES = (
         "What one call puts in as values, the next takes out as keys.",
         "In which order do you put them in, and in which do you take them out?",
         "exchanged",
-        costs=("steps", "pieces", "kept"),
-    ),
-    Mistake(
-        "values_not_kept",
-        "the values of earlier tokens are missing",
-        "The keys grow from call to call, the values do not: there are more weights than values.",
-        "Print the shapes of keys and values after the second call.",
-        "values",
         costs=("steps", "pieces", "kept"),
     ),
     Mistake(

@@ -114,10 +114,11 @@ def attend(x: Tensor, memory: Tensor, mask: Tensor | None, weights: Weights, n_h
         size = {"by_d_head": d_head**2, "by_d_model": d_head * n_heads}
         scores = scores / math.sqrt(next((n for key, n in size.items() if key in slips), d_head))
     over = -2 if "columns" in slips else -1
+    mask = None if "mask_ignored" in slips else mask
     if "causal_memory" in slips:
         past = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
         mask = past if mask is None else mask & past
-    if mask is None or "mask_ignored" in slips:
+    if mask is None:
         attention = scores.softmax(over)
     elif "mask_after" in slips:
         attention = scores.softmax(over) * mask
@@ -360,12 +361,12 @@ def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozen
 
     branches = [(1, self_attention), (2, cross_attention), (3, feed_forward)]
     left_out = {1: "no_self_attention", 2: "no_cross_attention", 3: "no_feed_forward"}
-    branches = [branch for branch in branches if left_out[branch[0]] not in slips]
+    branches = [branch for branch in branches if not slips & {left_out[branch[0]], f"{left_out[branch[0]]}_renamed"}]
     if slips & {"cross_first", "cross_first_renamed"}:
         branches = sorted(branches, key=lambda branch: (2, 1, 3).index(branch[0]))
     elif slips & {"feed_forward_first", "feed_forward_first_renamed"}:
         branches = sorted(branches, key=lambda branch: (1, 3, 2).index(branch[0]))
-    if slips & {"cross_first_renamed", "feed_forward_first_renamed"}:  # the norms stay where they were
+    if any(key.endswith("_renamed") for key in slips):  # the norms are counted as they are used
         branches = [(place, branch) for place, (_, branch) in enumerate(branches, start=1)]
     stream = x
     for place, branch in branches:
@@ -401,13 +402,15 @@ BLOCK_MISTAKES = (
         switchable=False,
         costs=("manners",),
     ),
-    *SOURCES,
+    replace(SOURCES[0], also=("own_stream",)),
+    SOURCES[1],
     Mistake(
         "no_cross_attention",
         "no cross-attention",
         "The block never looks at the memory: what it writes has nothing to do with the source.",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_2",
+        also=("no_cross_attention_renamed",),
         costs=("values", "memory_mask"),
     ),
     Mistake(
@@ -416,6 +419,7 @@ BLOCK_MISTAKES = (
         "No token sees any other that was written before it.",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_1",
+        also=("no_self_attention_renamed",),
         costs=("values", "mask"),
     ),
     Mistake(
