@@ -54,14 +54,14 @@ def watch_shapes() -> None:
 
     A line counts if it stands outside of functions, classes and loops and its comment states one shape for one name
     (or for each name, or as many shapes as names): `q = x @ w_q  # (tokens, d_k)`. The number of axes must agree, and
-    each that is a number; axes of one name are of one length, which is the name's value where such a line has set one.
+    each that is a number; axes of one name are of one length, and an axis such as `d_k` is of that name's value, if it has one by then.
     """
     import ast
     import re
 
     shell = get_ipython()  # noqa: F821
     watch_shapes.compared, watch_shapes.wrong = 0, []
-    numbers = set()  # names that a line outside of loops has set
+    numbers = set()  # names with an underscore that a line outside of loops has set; `tokens` are those of any text
 
     def statements(body):
         for node in body:
@@ -93,7 +93,7 @@ def watch_shapes() -> None:
         except SyntaxError:  # a line that IPython alone understands
             return
         assigned = [node for node in body if isinstance(node, ast.Assign)]
-        numbers.update(name for node in assigned for name in names(node.targets[0]))
+        numbers.update(name for node in assigned for name in names(node.targets[0]) if "_" in name)
         numbers.difference_update(name for node in body if isinstance(node, ast.For) for name in names(node.target))
         for index, node in enumerate(assigned):
             made = names(node.targets[0])
@@ -134,7 +134,9 @@ def run_watched(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Noteb
         resources={"metadata": {"path": str(folder)}},
     )
     _, *cells, answer = client.execute().cells
-    compared, wrong = json.loads(answer.outputs[0].text)
+    said = "".join(output.get("text", "") for output in answer.outputs if output.get("name") == "stdout")
+    assert said.startswith("["), f"the watch gave no answer: {answer.outputs}"
+    compared, wrong = json.loads(said)
     return new_notebook(cells=cells, metadata=notebook.metadata | {"shapes_compared": compared, "shapes_wrong": wrong})
 
 
