@@ -54,7 +54,7 @@ def watch_shapes() -> None:
 
     A line counts if it stands outside of functions, classes and loops and its comment states one shape for one name
     (or for each name, or as many shapes as names): `q = x @ w_q  # (tokens, d_k)`. The number of axes must agree, and
-    each that is a number; axes of one name are of one length, and an axis such as `d_k` is of that name's value, if it has one by then.
+    each that is a number; axes of one name are of one length, and one such as `d_k` is as long as a line has set it.
     """
     import ast
     import re
