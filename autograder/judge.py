@@ -22,6 +22,7 @@ from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 Ask = Callable[[bytes], bytes]
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
+MAX_FOLLOWED = 30  # of these, how many are followed stage by stage
 MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
 
 
@@ -68,7 +69,7 @@ class _Outcome:
     weight_gradients: dict[str, np.ndarray | None] | None = None
     backward_error: str = ""
     called: frozenset[str] = frozenset()
-    traced: tuple[np.ndarray, ...] = ()
+    traced: np.ndarray | None = None
     printed: str = ""
 
 
@@ -222,6 +223,7 @@ class _Trial:
         """Choose the reading of the student's parameters under which most cases come out right."""
         self.expected: list[tuple[Tensor, ...] | None] = [None] * len(self.cases)
         self.readings: list[list[Weights]] = [[{}] * len(self.cases)]
+        self.possible: list[list[Weights]] = []
         self.right = [False] * len(self.cases)
         if self.exercise.reference is None:
             return
@@ -242,6 +244,7 @@ class _Trial:
                 most, self.expected, chosen = count, expected, weights
             if count == len(self.cases):
                 break
+        self.possible = readings[:MAX_FOLLOWED]
         self.readings = [chosen, *(weights for weights in readings[:MAX_DIAGNOSED] if weights is not chosen)]
         self.right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
 
@@ -559,23 +562,36 @@ class _Trial:
         return Difference(case.label, "the result", "what the task describes", "something else")
 
     def _way(self, i: int, ask: Ask) -> str:
-        """Which stages on the way to the answer of case i appear among what the student's code computes."""
-        weights = self.readings[0][i]
-        if self.exercise.stages is None:
+        """How far on the way to the answer of case i the student's code comes, as a sentence.
+
+        The stages are looked for among all that it computes. Not every way of writing it passes through each of them,
+        so what counts is the last one found; and of the readings of its parameters, the one that leads farthest.
+        """
+        if self.exercise.stages is None or not self.possible:
             return ""
         (reply,) = self._asked(ask, {"do": "run", "cases": [self._request(i) | {"trace": True}]}, 1)
         traced = _outcome(reply, bool(self.exercise.parts)).traced
-        reached: list[str] = []
-        for name, value in self.exercise.stages(self.cases[i].build, self.leaves[i], weights).items():
-            sought = np.sort(value.detach().numpy().flatten())
-            near = 1e-5 * max(1e-3, _size(sought[np.isfinite(sought)]))
-            if not any(t.shape == sought.shape and np.allclose(t, sought, 1e-5, near, equal_nan=True) for t in traced):
-                so_far = f"Your code computes {_listed(reached)} as it should; " if reached else ""
-                verb = "never appear" if name.endswith("s") else "never appears"
-                sentence = f"{so_far}{name} {verb} among its numbers."
-                return sentence[0].upper() + sentence[1:]
-            reached.append(name)
-        return ""
+        if traced is None:
+            return ""
+        traced = np.sort(traced[np.isfinite(traced)], axis=None)
+        ways = []
+        for weights in self.possible:
+            try:
+                stages = self.exercise.stages(self.cases[i].build, self.leaves[i], weights[i])
+            except (RuntimeError, KeyError, ValueError):  # a reading that does not fit
+                continue
+            found = [_among(value.detach().numpy(), traced) for value in stages.values()]
+            ways.append((max((n for n, there in enumerate(found, 1) if there), default=0), tuple(stages), found))
+        if not ways:
+            return ""
+        reached, names, found = max(ways, key=lambda way: way[0])
+        so_far = [name for name, there in zip(names, found, strict=True) if there]
+        computed = f"Your code computes {_listed(so_far)} as it should; " if so_far else ""
+        if reached == len(names):
+            return f"{computed}what goes wrong comes after that."
+        missing = names[reached]
+        sentence = f"{computed}{missing} never appear{'' if missing.endswith('s') else 's'} among its numbers."
+        return sentence[0].upper() + sentence[1:]
 
     # --- Diagnosing ----------------------------------------------------------------------------------------------
 
@@ -636,6 +652,15 @@ def _a(kind: str) -> str:
 def _size(values: np.ndarray) -> float:
     """The largest magnitude among those that are finite."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _among(values: np.ndarray, sorted_numbers: np.ndarray) -> bool:
+    """Whether each of the finite values is one of the numbers, to seven digits."""
+    sought = values[np.isfinite(values)]
+    near = 1e-7 * max(1e-3, _size(sought))
+    at = np.searchsorted(sorted_numbers, sought - near)
+    found = at < len(sorted_numbers)
+    return bool(found.all() and np.all(sorted_numbers[at] <= sought + near))
 
 
 def _listed(names: list[str]) -> str:
@@ -723,6 +748,6 @@ def _outcome(reply: dict, several: bool) -> _Outcome:
         weight_gradients=None if weights is None else dict(zip(weights, _arrays(list(weights.values())), strict=True)),
         backward_error=_text(reply.get("backward_error")),
         called=frozenset(_names(reply.get("called", []))),
-        traced=tuple(value for value in _arrays(reply.get("traced", []), probe.MAX_TRACED) if value is not None),
+        traced=_arrays([reply.get("traced")])[0],
         printed=printed,
     )

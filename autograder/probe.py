@@ -32,8 +32,8 @@ DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything e
 MAX_ELEMENTS = 1_000_000  # of one array
 MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
 MAX_NAMES = 500  # parameters, operations and the like in one list
-MAX_TRACED = 400  # values on the way that are reported of one call
-MAX_TRACED_SIZE = 2_000  # elements of one of these
+MAX_TRACED = 200_000  # numbers on the way that are reported of one call
+MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 SECONDS = 20.0  # that all cases of a request may take where it does not say
 
 
@@ -296,7 +296,7 @@ def _run(target: Any, case: dict) -> dict:
         output = _in_turns(call, inputs, weights, case) if "steps" in case else call(*inputs)
     reply: dict[str, Any] = {"type": _kind(output)}
     if case.get("watch"):
-        reply |= {"called": watch.names(), "traced": watch.values}
+        reply |= {"called": watch.names(), "traced": watch.numbers()}
     several = isinstance(output, list | tuple)
     kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
     parts = [_tensor(part, kind) for part in (output if several else [output])]
@@ -402,13 +402,19 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 
 class _Watch(contextlib.ExitStack):
-    """Collects the names of torch functions called and of the operations they dispatch to; `trace`: values too."""
+    """Collects the names of torch functions called and of the operations they dispatch to; `trace`: numbers too."""
 
     def __init__(self, trace: bool = False) -> None:
         super().__init__()
         seen = self.seen = set()
         values: list[np.ndarray] = []
         self.values = values
+
+        def keep(result: Any) -> None:
+            for tensor in result if isinstance(result, list | tuple) else (result,):
+                floats = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+                if floats and tensor.numel() <= min(MAX_TRACED_SIZE, MAX_TRACED - sum(map(len, values))):
+                    values.append(_array(tensor).flatten())
 
         class Functions(TorchFunctionMode):
             def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -419,13 +425,16 @@ class _Watch(contextlib.ExitStack):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):
                 seen.add(func.overloadpacket.__name__)
                 result = func(*args, **(kwargs or {}))
-                kept = trace and isinstance(result, torch.Tensor) and result.is_floating_point()
-                if kept and len(values) < MAX_TRACED and 1 < result.numel() <= MAX_TRACED_SIZE:
-                    values.append(np.sort(_array(result).flatten()))
+                if trace:
+                    keep(result)
                 return result
 
         self.enter_context(Functions())
         self.enter_context(Operations())
+
+    def numbers(self) -> np.ndarray:
+        """All numbers that were computed on the way, sorted."""
+        return np.sort(np.concatenate([np.zeros(0), *self.values]))
 
     def names(self) -> list[str]:
         return sorted(self.seen)[:MAX_NAMES]

@@ -111,7 +111,9 @@ class Verdict:
             lines += ["", f"  First difference ({d.case}), at {d.where}:", f"    expected {d.expected}, got {d.got}"]
             lines += [f"    {said}" for said in (d.note, d.way) if said]
         if self.properties:
-            said = " · ".join(f"{HOLDS if holds else FAILS}\N{NO-BREAK SPACE}{title}" for title, holds in self.properties)
+            said = " · ".join(
+                f"{HOLDS if holds else FAILS}\N{NO-BREAK SPACE}{title}" for title, holds in self.properties
+            )
             lines += ["", *textwrap.wrap(said, 110, initial_indent="  Seen besides: ", subsequent_indent="    ")]
         if self.printed:
             lines += ["", "  Your code printed:"] + [f"    {line}" for line in self.printed.splitlines()]
@@ -195,12 +197,12 @@ def _side_by_side(picture: Picture) -> str:
 
     def cell(value: float) -> str:
         if not np.isfinite(value):
-            return f'<td style="{_CELL}background:#888;color:#fff">{"nan" if np.isnan(value) else "∞"}</td>'
+            return f'<td style="{_CELL}background-color:#888;color:#fff">{"nan" if np.isnan(value) else "∞"}</td>'
         share = abs(value) / largest
         base = (0, 114, 178) if value < 0 else (213, 94, 0)  # blue below zero, vermilion above
         color = ",".join(str(round(255 + (c - 255) * share)) for c in base)
         ink = "#fff" if share > 0.6 else "#222"
-        return f'<td style="{_CELL}background:rgb({color});color:{ink}">{value:.2g}</td>'
+        return f'<td style="{_CELL}background-color:rgb({color});color:{ink}">{value:.2g}</td>'
 
     def table(name: str, rows: tuple[tuple[float, ...], ...]) -> str:
         body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
@@ -211,7 +213,7 @@ def _side_by_side(picture: Picture) -> str:
     return f"<table><tbody><tr>{both}</tr></tbody></table>"
 
 
-_CELL = "padding:.1em .3em;font-size:.75em;text-align:right;"
+_CELL = "padding:.1em .3em;font-size:.75em;text-align:right;min-width:3em;"
 
 
 def not_judged(

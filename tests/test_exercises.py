@@ -1,5 +1,6 @@
 """The judge is right: every right answer passes in any style, every wrong one fails, and known mistakes are named."""
 
+import inspect
 import io
 import itertools
 import os
@@ -270,3 +271,19 @@ def test_not_attempted_names_the_function_that_was_not_written():
 def test_code_in_a_sentence_is_shown_as_code():
     html = judged(find("MultiHeadSelfAttention"), wrong_multi_head.ViewAfterTranspose).html()
     assert "<code>view</code>" in html and "`" not in html.split("Your code stopped at")[0]
+
+
+@pytest.mark.parametrize(("exercise", "answer"), [task for task in RIGHT if task.values[0].stages])
+def test_every_right_answer_passes_through_the_stages(exercise, answer):
+    """Otherwise the judge would send a student back to where nothing is wrong: all but the last step is right here."""
+
+    def changed(output):
+        return tuple(part * 2 for part in output) if isinstance(output, tuple | list) else output * 2
+
+    if inspect.isclass(answer):
+        changes = {"forward": lambda self, *inputs: changed(answer.forward(self, *inputs))}
+        almost = type(answer.__name__, (answer,), changes)
+    else:
+        almost = lambda *inputs: changed(answer(*inputs))  # noqa: E731
+    verdict = judged(exercise, almost, 0)
+    assert verdict.difference and verdict.difference.way.endswith("what goes wrong comes after that."), verdict.text()

@@ -76,7 +76,7 @@ def test_the_first_difference_names_the_part_and_draws_it():
     assert difference.where == "high[0, 0]" and (difference.expected, difference.got) == ("1", "2")
     assert difference.picture.expected == ((1, 0, 3), (0, 5, 0)) and difference.picture.got[0] == (2, 1, 4)
     html = judged(SPLIT, lambda x: (x.clamp(max=0), torch.relu(x) + 1)).html()
-    assert "high, expected" in html and "high, yours" in html and html.count("background:rgb(") == 12
+    assert "high, expected" in html and "high, yours" in html and html.count("background-color:rgb(") == 12
 
 
 def test_how_far_the_way_was_right_is_measured():
@@ -87,6 +87,8 @@ def test_how_far_the_way_was_right_is_measured():
         == "Your code computes the negative part as it should; a third never appears among its numbers."
     )
     assert judged(SPLIT, lambda x: (x * 2, x)).difference.way == "The negative part never appears among its numbers."
+    after = judged(SPLIT, lambda x: (-torch.relu(-x) * (x / 3).exp(), x)).difference.way
+    assert after.endswith("the negative part and a third as it should; what goes wrong comes after that.")
 
 
 def test_a_known_mistake_costs_what_it_breaks_and_no_more():

@@ -230,6 +230,19 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     return out.transpose(0, 1) if "across_batch" in slips else out
 
 
+def stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+    """What every way of writing it passes through."""
+    x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
+    n_heads = build[1]
+    q, k, v = (
+        _project(x, weights, role, n_heads, False).unflatten(-1, (n_heads, -1)).transpose(1, 2) for role in "qkv"
+    )
+    scores = q @ k.mT / math.sqrt(q.size(-1))
+    attention = (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
+    names = ("the queries", "the keys", "the values", "the scaled scores", "the weights", "the heads' means")
+    return dict(zip(names, (q, k, v, scores, attention, attention @ v), strict=True))
+
+
 def _project(x: Tensor, weights: Weights, role: str, n_heads: int, sliced: bool) -> Tensor:
     weight, bias = weights[f"{role}_weight"], weights.get(f"{role}_bias", 0.0)
     if sliced:  # each head's map sees only its own slice of the features
@@ -542,6 +555,7 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
     cases=cases,
     reference=right_answer,
     variation=variation,
+    stages=stages,
     mappings=mappings,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
     forbidden=frozenset(

@@ -18,7 +18,17 @@ TAGS = frozenset(
 )
 SIDES = ("top", "right", "bottom", "left")
 STYLES = frozenset(
-    {"background-color", "color", "font-family", "font-size", "font-style", "font-weight", "list-style", "max-width"}
+    {
+        "background-color",
+        "color",
+        "font-family",
+        "font-size",
+        "font-style",
+        "font-weight",
+        "list-style",
+        "max-width",
+        "min-width",
+    }
     | {"border", "border-collapse", "margin", "padding", "text-align", "text-decoration", "vertical-align"}
     | {"white-space", *(f"{what}-{side}" for what in ("border", "margin", "padding") for side in SIDES)}
 )
