@@ -153,6 +153,20 @@ class RawMatrix(nn.Module):
 
 
 @answers("PatchEmbedding")
+class RawMatrixCalledWeight(nn.Module):
+    """A parameter of its own, with the name that nn.Linear uses for the other orientation."""
+
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.size = patch_size
+        self.weight = nn.Parameter(torch.randn(channels * patch_size**2, d_model) / patch_size)
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, images):
+        return reshape_permute(images, self.size) @ self.weight + self.bias
+
+
+@answers("PatchEmbedding")
 class WithoutBias(nn.Module):
     """The paper leaves the bias out."""
 
