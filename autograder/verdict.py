@@ -194,6 +194,7 @@ def _side_by_side(picture: Picture) -> str:
     values = np.array([picture.expected, picture.got], dtype=float)
     finite = values[np.isfinite(values)]
     largest = float(np.abs(finite).max(initial=0.0)) or 1.0
+    form = ".2f" if 0.05 <= largest < 1000 else ".1e"
 
     def cell(value: float) -> str:
         if not np.isfinite(value):
@@ -201,8 +202,8 @@ def _side_by_side(picture: Picture) -> str:
         share = abs(value) / largest
         base = (0, 114, 178) if value < 0 else (213, 94, 0)  # blue below zero, vermilion above
         color = ",".join(str(round(255 + (c - 255) * share)) for c in base)
-        ink = "#fff" if share > 0.6 else "#222"
-        return f'<td style="{_CELL}background-color:rgb({color});color:{ink}">{value:.2g}</td>'
+        ink = "#fff" if value < 0 and share > 0.9 else "#000"  # a contrast of 4.4 at least
+        return f'<td style="{_CELL}background-color:rgb({color});color:{ink}">{value:{form}}</td>'
 
     def table(name: str, rows: tuple[tuple[float, ...], ...]) -> str:
         body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
