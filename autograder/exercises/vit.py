@@ -882,33 +882,37 @@ def classify_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def _read_right(cases: tuple[Case, ...], outputs: tuple[np.ndarray | None, ...]) -> tuple[float, str]:
-    """The share of the digits that are read right, 0 … 1, and what stands out where it is low."""
+def _read_right(cases: tuple[Case, ...], outputs: tuple[np.ndarray | None, ...]) -> tuple[int, str]:
+    """How many digits are read right, and a sentence that says what stands out where they are few."""
     labels = np.concatenate([case.answer for case in cases])
     if any(o is None or o.shape != (len(c.answer), 10) for c, o in zip(cases, outputs, strict=True)):
-        return 0.0, "there are no logits of ten classes for every digit"
+        return 0, "there are no logits of ten classes for every digit"
     logits = np.concatenate([np.asarray(output, dtype=float) for output in outputs])
     if not np.isfinite(logits).all():
-        return 0.0, "the logits hold NaN or infinity"
+        return 0, "the logits hold NaN or infinity"
     read = logits.argmax(1)
-    share = float((read == labels).mean())
-    said = f"{100 * share:.1f} % of {len(labels)} digits are read right"
+    right = int((read == labels).sum())
+    said = f"{1000 * right // len(labels) / 10:.1f} % of {len(labels)} digits are read right"  # never rounded up
     if len(set(read.tolist())) == 1:
-        return share, f"{said}: every digit is called a {read[0]}"
+        return right, f"{said}: every digit is called a {read[0]}"
     off = next((k for k in range(1, 10) if ((read - k) % 10 == labels).mean() > 0.5), None)
     if off is not None:
-        return share, f"{said}: a 0 is called a {off}, so the logits do not stand in the order of the labels"
+        return right, f"{said}: a 0 is called a {off}, so the logits do not stand in the order of the labels"
     if (logits.argmin(1) == labels).mean() > 0.5:
-        return share, f"{said}, and most have their lowest logit at the right class"
-    if share < 0.2:
-        return share, f"{said}, which is guessing: was this model trained, and to the end?"
-    return share, said
+        return right, f"{said}, and most have their lowest logit at the right class"
+    if right < 0.2 * len(labels):
+        return right, f"{said}, which is guessing: was this model trained, and to the end?"
+    return right, said
+
+
+LEVELS = (90, 95, 97)
 
 
 def _at_least(percent: int) -> Callable[[tuple, tuple], tuple[bool, str]]:
     def measure(cases: tuple[Case, ...], outputs: tuple) -> tuple[bool, str]:
-        share, said = _read_right(cases, outputs)
-        return 100 * share >= percent, said
+        right, said = _read_right(cases, outputs)
+        holds = 100 * right >= percent * DRAWN
+        return holds, said if percent == LEVELS[0] or not holds else ""
 
     return measure
 
@@ -919,9 +923,9 @@ CLASSIFY = Exercise(
     shape=lambda case: (len(case.answer), 10),
     criteria=(
         Criterion("shape", "runs, and the result has the shape (batch, 10)", 0.1),
-        Criterion("ninety", "reads at least 90 % of the judge's digits", 0.4, _at_least(90)),
-        Criterion("ninety_five", "reads at least 95 % of them", 0.3, _at_least(95)),
-        Criterion("ninety_seven", "reads at least 97 % of them", 0.2, _at_least(97)),
+        Criterion("ninety", f"reads at least {LEVELS[0]} % of the judge's digits", 0.4, _at_least(LEVELS[0])),
+        Criterion("ninety_five", f"reads at least {LEVELS[1]} % of them", 0.3, _at_least(LEVELS[1])),
+        Criterion("ninety_seven", f"reads at least {LEVELS[2]} % of them", 0.2, _at_least(LEVELS[2])),
     ),
     mistakes=(),
     cases=classify_cases,

@@ -261,8 +261,9 @@ class LayerNorm(nn.Module):
         self.beta = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x):
-        variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
-        return self.gamma * (x - mean) / torch.sqrt(variance + self.eps) + self.beta
+        centred = x - x.mean(dim=-1, keepdim=True)
+        variance = centred.square().mean(dim=-1, keepdim=True)
+        return self.gamma * (centred * torch.rsqrt(variance + self.eps)) + self.beta
 
 
 class EncoderBlock(nn.Module):
