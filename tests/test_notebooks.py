@@ -24,6 +24,7 @@ from browser import copy_course
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from autograder.pipeline.execute import checked_name
 from headroom import notebooks
 from headroom.figures import COLORS
 
@@ -483,3 +484,11 @@ def test_shapes_are_what_their_lines_say(name: str) -> None:
 
 def test_shapes_are_watched() -> None:
     assert sum(executed(name).metadata.shapes_compared for name in LECTURES) >= 5 * len(LECTURES)
+
+
+@pytest.mark.parametrize("name", [name for name in EXECUTED if name.startswith("solutions/")])
+def test_every_check_of_a_solved_lab_passes(name: str) -> None:
+    outputs = [
+        output.data["text/plain"] for cell in executed(name).cells if checked_name(cell) for output in cell.outputs
+    ]
+    assert outputs and all(output.startswith("✓") for output in outputs), "\n\n".join(outputs)

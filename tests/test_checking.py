@@ -1,0 +1,61 @@
+"""`python -m autograder check`: the grader's verdicts in a terminal, for people without an nbgrader round."""
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder.__main__ import main
+from autograder.pipeline.execute import checked_name
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LABS = sorted((REPOSITORY / "labs").glob("*/*.ipynb"))
+BROKEN = "lab08_case_files"  # hands out programs that run, and are wrong
+
+
+@pytest.fixture(autouse=True)
+def environment_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+
+
+def names(path: Path) -> list[str]:
+    return [name for cell in nbformat.read(path, as_version=4).cells if (name := checked_name(cell))]
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.parent.name)
+def test_an_unsolved_lab_earns_nothing_and_is_told_so(path: Path, capsys: pytest.CaptureFixture) -> None:
+    before = path.read_bytes()
+    assert main(["check", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert said.count("\n  0 of ") == len(names(path))
+    assert "\n0 of " in said  # and in all
+    for name in names(path):
+        assert f"✗ {name}: " in said
+        if path.parent.name != BROKEN:
+            lines = next(line for line in said.splitlines() if line.startswith(f"✗ {name}: "))
+            assert "not attempted" in lines or "is not defined" in lines, lines
+    assert path.read_bytes() == before
+
+
+def test_a_solved_lab_passes(capsys: pytest.CaptureFixture) -> None:
+    assert main(["check", str(REPOSITORY / "solutions/lab03_positional_encoding/positional_encoding.ipynb")]) == 0
+    said = capsys.readouterr().out
+    assert "✓ sinusoidal_encoding: all" in said and "✓ PositionalEncoding: all" in said
+    assert "10 of 10 points; 3 more are given by hand" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("missing.ipynb", None, "cannot be checked: it is not a file"),
+        ("cut.ipynb", '{"cells": [', "cannot be checked: it is not readable JSON"),
+        ("lecture.ipynb", nbformat.writes(nbformat.v4.new_notebook()), "holds no check"),
+    ],
+)
+def test_what_is_no_lab_is_refused_in_a_sentence(name, text, sentence, tmp_path, capsys) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert main(["check", str(tmp_path / name)]) == 1
+    assert sentence in capsys.readouterr().err
