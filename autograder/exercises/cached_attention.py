@@ -17,8 +17,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """A whole text in one call, token by token, in pieces; last in pieces between which the weights change."""
     visible = np.random.default_rng(63)
 
-    def case(tag: str, steps: tuple[int, ...], source: np.random.Generator, batch: int = 2, **kwargs) -> Case:
-        d_head, n_heads = (5, 3) if batch == 2 else (4, 2)
+    def case(tag: str, steps: tuple[int, ...], source: np.random.Generator, batch: int = 5, **kwargs) -> Case:
+        d_head, n_heads = (2, 3) if batch == 5 else (4, 2)
         x = source.normal(size=(batch, sum(steps), n_heads * d_head))
         how = "in one call" if len(steps) == 1 else f"in calls of {', '.join(map(str, steps))}"
         label = f"batch {batch}, {sum(steps)} tokens {how}, d_model {n_heads * d_head}, {n_heads} heads"
@@ -30,9 +30,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("whole", (7,), rng, batch=3, differentiate=True),
         case("steps", (1, 1, 1, 1), visible, visible=True),
         case("steps", (1,) * 5, rng, batch=3),
-        case("pieces", (2, 4), visible, visible=True),
+        case("pieces", (3, 4), visible, visible=True),
         case("pieces", tuple(map(int, rng.permutation([4, 1, 2]))), rng, batch=3),
-        case("kept", (3, 1, 2), visible, visible=True, drift=1.25),
+        case("kept", (3, 1, 4), visible, visible=True, drift=1.25),
         case("kept", tuple(map(int, rng.permutation([1, 2, 4]))), rng, batch=3, drift=0.8),
         case("manners", (2, 1), rng, batch=3, dtype="float32"),
     ]
@@ -147,7 +147,7 @@ MISTAKES = (
         "keys and values don't grow with the tokens",
         "After the second call there is not a key and a value for every token so far: old and new are joined along the "
         "batch, the heads or the features, or only the keys are joined and the values are not.",
-        "Print the shapes of keys and values after the second call. Which axis counts tokens, after the heads are split?",
+        "Print the shapes of keys and values after the second call. Which axis counts tokens once the heads are split?",
         "joined",
         also=("over_heads", "over_batch", "values_not_kept"),
         costs=("steps", "pieces", "kept"),

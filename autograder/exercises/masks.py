@@ -128,7 +128,7 @@ INVERTED = Mistake(
     "mask_inverted",
     "the mask is inverted",
     "What may be attended to is False, and what is hidden is True. Here True means: may attend.",
-    "Take one entry that you are sure of, such as a token's look at itself, and print it.",
+    "Take one entry that you are sure of, such as the first token of a text, and print it.",
     "polarity",
 )
 NUMBERS = Mistake(
@@ -249,7 +249,7 @@ CAUSAL_MISTAKES = (
         "mask_inverted",
         INVERTED.name,
         INVERTED.does,
-        INVERTED.look,
+        "Take one entry that you are sure of, such as a token's look at itself, and print it.",
         "diagonal",
     ),
     Mistake(
