@@ -63,14 +63,14 @@ def _case(tag: str, sizes: tuple, source: np.random.Generator, mask: str = "", s
     *n_layers, batch, tokens, d_head, n_heads, d_ff = map(int, sizes)
     d_model = n_heads * d_head
     x = _tokens(source, (batch, tokens, d_model), size)
-    lengths = source.permutation(tokens - 1 - np.arange(batch) % (tokens - 1))[:, None]  # 1 … tokens − 1
-    if mask == "twins":
-        lengths = np.full((batch, 1), tokens - 2)
-        x[:, : tokens - 2] = x[:1, : tokens - 2]
     inputs: tuple = (x,)
     if mask == "causal":
         inputs = (x, np.tril(np.ones((1, 1, tokens, tokens), dtype=bool)))
     elif mask:
+        lengths = source.permutation(tokens - 1 - np.arange(batch) % (tokens - 1))[:, None]  # 1 … tokens − 1
+        if mask == "twins":
+            lengths = np.full((batch, 1), tokens - 2)
+            x[:, : tokens - 2] = x[:1, : tokens - 2]
         inputs = (x, (np.arange(tokens) < lengths)[:, None, None, :])
     layers = [f"{n} layer{'s' * (n > 1)}, " for n in n_layers]
     label = f"{''.join(layers)}batch {batch}, tokens {tokens}, d_model {d_model}, {n_heads} heads, d_ff {d_ff}"
@@ -245,7 +245,7 @@ def _feed_forward(x: Tensor, weights: Weights, role: str, slips: frozenset[str])
     if not slips & {"activation_first", "activation_last"}:
         hidden = bend(hidden)
     if "not_narrowed" in slips:
-        return hidden
+        return bend(hidden) if "activation_last" in slips else hidden
     out = F.linear(hidden, w_2, b_2)
     if slips & {"activation_last", "activation_twice"}:
         out = bend(out)
@@ -258,14 +258,36 @@ def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozen
     return _block(x, mask, weights, "", build[1], slips)
 
 
-BOTH_HALVES = {"post_norm", "residual_of_norm", "no_residual", "unnormalised", "norm_on_branch"}
-FIRST_HALF = BOTH_HALVES | {f"{slip}_1" for slip in BOTH_HALVES} | {"stale", "reads_branch", "old_residual"}
-SECOND_HALF = FIRST_HALF ^ {f"{slip}_{n}" for slip in BOTH_HALVES for n in (1, 2)} | {"parallel"}
+FAMILIES = ("post_norm", "no_residual", "norm_on_branch", "unnormalised", "residual_of_norm")
+OF_SECOND = {"stale", "parallel", "reads_branch", "old_residual", "exchanged"}
+
+
+@functools.cache
+def _settled(slips: frozenset[str]) -> frozenset[str]:
+    """`slips` without those that another one of them leaves no room for.
+
+    Where two mistakes contradict each other, or come to what two others do, one of them goes. So no pair of names
+    stands for what it does not say, such as a block that does nothing at all.
+    """
+    gone: set[str] = set()
+    both = slips.intersection(FAMILIES)
+    if both:
+        gone |= {f"{family}_{half}" for family in FAMILIES for half in (1, 2)}
+    if "no_attention" in slips:
+        gone |= {*both, *(f"{family}_1" for family in FAMILIES), "no_residual_2", "residual_of_norm_2", *OF_SECOND}
+    if "no_feed_forward" in slips:
+        gone |= {*both, *(f"{family}_2" for family in FAMILIES), *OF_SECOND}
+    if slips & {"residual_of_norm", "residual_of_norm_2"}:
+        gone |= {"stale", "parallel", "reads_branch"}
+    if slips & {f"{family}{half}" for family in ("unnormalised", "norm_on_branch", "post_norm") for half in ("", "_1")}:
+        gone.add("stale")
+    if "no_affine" in slips:
+        gone |= {"parallel", "shared_norm"}
+    return slips - gone
 
 
 def _block(x: Tensor, mask: Tensor | None, weights: Weights, at: str, n_heads: int, slips: frozenset[str]) -> Tensor:
-    if ("no_attention" in slips and slips & FIRST_HALF) or ("no_feed_forward" in slips and slips & SECOND_HALF):
-        raise ValueError("a branch that is not there has no further mistakes")
+    slips = _settled(slips)
 
     def norm(number: int, t: Tensor) -> Tensor:
         if "shared_norm" in slips:
@@ -291,7 +313,8 @@ def _block(x: Tensor, mask: Tensor | None, weights: Weights, at: str, n_heads: i
         late = place == 1
         source = began if late and "parallel" in slips else found if late and "reads_branch" in slips else x
         if has("post_norm", number):
-            x = norm(number, branch(source) + x)
+            read, found = source, branch(source)
+            x = norm(number, x + found)
             continue
         bare = has("unnormalised", number) or has("norm_on_branch", number)
         fresh = source if bare else norm(number, source)
@@ -344,7 +367,8 @@ def encoder_variation(build: tuple, inputs: tuple, weights: Weights, slips: froz
     if "repeated_block" in slips:
         layers = [0] * n_layers
     elif "other_number" in slips:
-        layers = list(range(int(weights["present"])))
+        present = int(weights["present"])  # where that is the right number: one more, the last again
+        layers = list(range(present)) if present != n_layers else [*layers, layers[-1]]
     elif "one_too_few" in slips:
         layers = layers[:-1]
     elif "first_left_out" in slips:
