@@ -114,7 +114,7 @@ SEQUENCE_LOSS = Exercise(
             "divided_by_all",
             "padding lowers the loss",
             "The same sequences get a smaller loss the more padding stands behind them.",
-            "A loss is a mean. Count the numbers of which this one is, with padding and without.",
+            "A loss is a mean. Of how many numbers is this one the mean, with padding and without?",
             "mean",
             costs=("padding",),
         ),
