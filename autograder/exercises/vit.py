@@ -247,7 +247,6 @@ PATCHIFY = Exercise(
     cases=patchify_cases,
     reference=lambda build, inputs, weights: reference.patchify(*inputs),
     variation=patchify_variation,
-    stages=lambda build, inputs, weights: {"the patches": reference.patchify(*inputs)},
 )
 
 
@@ -402,10 +401,6 @@ PATCH_EMBEDDING = Exercise(
     variation=embedding_variation,
     mappings=embedding_mappings,
     needs=frozenset({"weight"}),
-    stages=lambda build, inputs, weights: {
-        "the patches": reference.patchify(*inputs, build[0]),
-        "the tokens": embedding_answer(build, inputs, weights),
-    },
 )
 
 
@@ -627,8 +622,8 @@ def _normalized(x: Tensor, weights: Weights, name: str, axes: tuple[int, ...]) -
 
 def vit_stages(build: Build, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
     right = frozenset[str]()
-    stages = {"the patches": reference.patchify(inputs[0], build[1])}
-    stages["the embedded patches"] = _mapped(stages["the patches"], weights, "embed.projection")
+    patches = reference.patchify(inputs[0], build[1])
+    stages = {"the embedded patches": _mapped(patches, weights, "embed.projection")}
     token = weights["class_token"].expand(len(inputs[0]), 1, -1)
     stages["the tokens with [class] in front"] = torch.cat([token, stages["the embedded patches"]], dim=1)
     x = stages["the tokens with their positions"] = _tokens(build, inputs[0], weights, right)
