@@ -362,12 +362,12 @@ class _Trial:
             self._properties(),
         )
 
-    def _gaps(self, answers: list) -> dict[str, list[str]]:
+    def _gaps(self, answers: list) -> dict[int, list[str]]:
         """Per case that agrees with its answer and was differentiated: whose gradients differ."""
         gaps = {}
         for i, answer in enumerate(answers):
             if self._agrees(i, answer) and (missing := self._gradient_gaps(i, answer)) is not None:
-                gaps[self.cases[i].label] = missing
+                gaps[i] = missing
         return gaps
 
     def _in_spite_of(
@@ -410,7 +410,7 @@ class _Trial:
                     for g in (*(o.input_gradients or ()), *(o.weight_gradients or {}).values())
                 )
                 for o, c in zip(self.outcomes, self.cotangents, strict=True)
-                if c is not None and o.output is not None
+                if c is not None and (o.input_gradients is not None or o.weight_gradients is not None)
             ]
             known.append(("gradients flow", all(flows) if flows else None))
         if self.exercise.needs:
@@ -456,7 +456,7 @@ class _Trial:
         return tuple(mistake for mistake in self.exercise.mistakes if mistake.sign and mistake.sign(evidence))
 
     def _result(
-        self, criterion: Criterion, right: list[bool], gaps: dict[str, list[str]], signs: tuple[Mistake, ...]
+        self, criterion: Criterion, right: list[bool], gaps: dict[int, list[str]], signs: tuple[Mistake, ...]
     ) -> Result:
         if criterion.measure is not None:
             several = bool(self.exercise.parts)
@@ -467,7 +467,7 @@ class _Trial:
         return Result(criterion.title, criterion.share, holds, note)
 
     def _criterion(
-        self, key: str, right: list[bool], gaps: dict[str, list[str]], signs: tuple[Mistake, ...]
+        self, key: str, right: list[bool], gaps: dict[int, list[str]], signs: tuple[Mistake, ...]
     ) -> tuple[bool, str]:
         """Whether a criterion holds, and a note."""
         if key == "shape":
@@ -548,15 +548,15 @@ class _Trial:
                 where, both = "every place", (str(expected.dtype), str(got.dtype))
                 return Difference(case.label, f"{name} in {where}".strip(), *both)
             at = tuple(int(n) for n in np.argwhere(off)[0])
-            note = f"{int(off.sum())} of {off.size} values differ."
-            if off.all() and theirs.all() and np.isfinite(mine).all() and np.isfinite(theirs).all():
+            note = f"{int(off.sum())} of {off.size} values differ." if off.ndim else ""
+            if off.ndim and off.all() and theirs.all() and np.isfinite(mine).all() and np.isfinite(theirs).all():
                 ratio = mine / theirs
                 if np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
                     note = f"Every value is {ratio.mean():.4g} times the expected one."
             values = (
                 (f"{expected[at]:.5g}", f"{got[at]:.5g}") if expected.dtype.kind == "f" else (expected[at], got[at])
             )
-            place = f"{name}[{', '.join(map(str, at))}]"
+            place = f"{name}[{', '.join(map(str, at))}]" if at else name or "the result"
             picture = Picture.of(theirs, mine, at, name)
             return Difference(case.label, place, *map(str, values), note, self._way(i, ask), picture)
         return Difference(case.label, "the result", "what the task describes", "something else")
@@ -629,7 +629,12 @@ class _Trial:
                 answer = self._computed(i, weights[i], self.exercise.variation, slips)
             except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
                 # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
-                if error is None or not (reproduced or _sizes(error["message"]) == _sizes(str(raised)) != []):
+                same_kind = self.exercise.library == "numpy" or (error and error["type"] == type(raised).__name__)
+                if (
+                    error is None
+                    or not same_kind
+                    or not (reproduced or _sizes(error["message"]) == _sizes(str(raised)) != [])
+                ):
                     return None
                 continue
             if not self._agrees(i, answer) or (all(self.right) and self._gradient_gaps(i, answer)):

@@ -43,9 +43,9 @@ def test_right_answers_in_any_style_earn_full_marks(exercise, answer):
         assert verdict.passed and verdict.score == 1.0, verdict.text()
 
 
-def test_there_are_at_least_eight_styles_of_each():
-    for exercise in EXERCISES.values():
-        assert sum(task.values[0] is exercise for task in RIGHT) >= 8, exercise.name
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_there_are_at_least_eight_styles_of_each(exercise):
+    assert sum(task.values[0] is exercise for task in RIGHT) >= 8
 
 
 @pytest.mark.parametrize(("exercise", "answer"), WRONG)
@@ -69,11 +69,8 @@ def test_every_mistake_on_the_list_has_a_wrong_answer_of_its_own(exercise):
     assert {mistake.key for mistake in exercise.mistakes} <= tried
 
 
-@pytest.mark.parametrize(
-    "answer", [task.values[1] for task in WRONG if not task.values[1].mistakes], ids=lambda answer: answer.__name__
-)
-def test_mistakes_on_no_list_are_not_given_a_wrong_name(answer):
-    exercise = next(task.values[0] for task in WRONG if task.values[1] is answer)
+@pytest.mark.parametrize(("exercise", "answer"), [task for task in WRONG if not task.values[1].mistakes])
+def test_mistakes_on_no_list_are_not_given_a_wrong_name(exercise, answer):
     assert judged(exercise, answer, 0).mistakes == (), judged(exercise, answer, 0).text()
 
 

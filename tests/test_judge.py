@@ -167,6 +167,25 @@ def test_infinities_equal_themselves():
     assert not judged(log, lambda x: torch.log(x).nan_to_num()).passed
 
 
+def test_a_lost_gradient_shows_whatever_the_cases_are_called():
+    twins = lambda rng: [  # noqa: E731
+        Case("values", "alike", (np.array([[value, -2.0]]),), None, True, True) for value in (1.0, 3.0)
+    ]
+    exercise = dataclasses.replace(
+        SPLIT, cases=twins, criteria=(Criterion("values", "a", 0.5), Criterion("gradients", "b", 0.5))
+    )
+    cut = lambda x: (x.clamp(max=0), torch.relu(x.detach() if x[0, 0] == 1 else x))  # noqa: E731
+    assert held(judged(exercise, cut)) == {"a": True, "b": False}
+
+
+def test_a_single_number_has_no_place():
+    exercise = dataclasses.replace(
+        MASK, shape=lambda case: (), reference=lambda build, inputs, weights: inputs[0].sum()
+    )
+    difference = judged(exercise, lambda x: x.sum() + 1).difference
+    assert (difference.where, difference.note, difference.picture) == ("the result", "", None)
+
+
 # --- NumPy -------------------------------------------------------------------------------------------------------
 
 
