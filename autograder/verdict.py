@@ -194,7 +194,7 @@ def _side_by_side(picture: Picture) -> str:
     values = np.array([picture.expected, picture.got], dtype=float)
     finite = values[np.isfinite(values)]
     largest = float(np.abs(finite).max(initial=0.0)) or 1.0
-    form = ".2f" if 0.05 <= largest < 1000 else ".1e"
+    form = ".0f" if np.array_equal(finite, finite.round()) else ".2f" if 0.05 <= largest < 1000 else ".1e"
 
     def cell(value: float) -> str:
         if not np.isfinite(value):

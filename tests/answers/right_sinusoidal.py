@@ -140,3 +140,31 @@ class Loop(nn.Module):
         for t in range(x.size(1)):
             result[:, t] = x[:, t] + self.rows[t]
         return result
+
+
+@answers("PositionalEncoding")
+class ByLookup(nn.Module):
+    """The rows are looked up by position, as those of an embedding, and the table moves with nothing."""
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.register_buffer("table", stack_and_flatten(max_tokens, d_model), persistent=False)
+
+    def forward(self, x):
+        positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+        return x + nn.functional.embedding(positions, self.table).to(x.dtype)
+
+
+@answers("PositionalEncoding")
+class KeptByLength(nn.Module):
+    """A table for each length that was asked for, made when it first is."""
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.d_model, self.rows = d_model, {}
+
+    def forward(self, x):
+        _, tokens, _ = x.shape
+        if tokens not in self.rows:
+            self.rows[tokens] = double_loop(tokens, self.d_model).tolist()
+        return torch.add(x, torch.tensor(self.rows[tokens], dtype=x.dtype))
