@@ -59,14 +59,14 @@ def cut(images: Tensor, patch_size: int, slips: frozenset[str], step: int = 0) -
     if "detached" in slips:
         images = images.detach()
     batch, channels, height, width = images.shape
-    if "square_assumed" in slips and height != width:
-        raise ValueError("the columns are counted along the height, and the pixels do not fit")
-    columns = width // patch_size
+    columns = (height if "square_assumed" in slips else width) // patch_size
     whole = (batch, height // patch_size * columns, channels * patch_size**2)
     if "plain_reshape" in slips:
         return images.reshape(whole)
     if "strided" in slips:
         x = images.reshape(batch, channels, patch_size, -1, patch_size, columns).permute(0, 1, 3, 5, 2, 4)
+    elif "square_assumed" in slips:
+        x = images.reshape(batch, channels, columns, patch_size, columns, patch_size).permute(0, 1, 2, 4, 3, 5)
     else:
         x = images.unfold(2, patch_size, step or patch_size).unfold(3, patch_size, step or patch_size)
     # x: (batch, channels, rows, columns, patch_size, patch_size), whichever pixels were taken together
