@@ -210,7 +210,8 @@ def _side_by_side(picture: Picture) -> str:
         title = html.escape(f"{picture.title}, {name}")
         return f'<td style="padding:0 1.5em 0 0;vertical-align:top">{title}<table><tbody>{body}</tbody></table></td>'
 
-    both = table("expected", picture.expected) + table("yours", picture.got)
+    beside = "" if len(picture.expected[0]) <= 8 else "</tr><tr>"  # wide ones one below the other
+    both = table("expected", picture.expected) + beside + table("yours", picture.got)
     return f"<table><tbody><tr>{both}</tr></tbody></table>"
 
 
