@@ -56,9 +56,9 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
-# A cell has this many seconds, a whole notebook this many, restarts of its kernel included.
-c.JudgedExecute.timeout = 30
-c.JudgedExecute.total_timeout = 180.0
+# A cell has this many seconds, a whole notebook this many, restarts of its kernel included. Lab 7 trains for a minute.
+c.JudgedExecute.timeout = 150
+c.JudgedExecute.total_timeout = 400.0
 
 # Feedback, and Formgrader's view of a submission, open in browsers: nothing that a notebook holds may run there.
 c.HTMLExporter.sanitize_html = True

@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 CLASSROOM = Path(__file__).parent / "classroom"
 EXPECTED = tomllib.loads((CLASSROOM / "expected.toml").read_text(encoding="utf-8"))
 STUDENTS = [(lab, student) for lab, students in EXPECTED.items() for student in students]
-SECONDS = 10  # that a cell may take here
+SECONDS = 20  # that a cell may take here
 
 
 def solutions(lab: str, student: str) -> dict[str, str]:
