@@ -218,8 +218,8 @@ def _words(lead: tuple[int, ...], n_queries: int, n_keys: int, d_k: int) -> str:
 def score_cases(rng: np.random.Generator) -> list[Case]:
     """Sizes all different, d_k no square number; as many queries as keys, where transposed scores fit."""
 
-    def case(tag: str, sizes: tuple, source: np.random.Generator, **kwargs) -> Case:
-        return Case(tag, _words(*sizes), _qk(source, *sizes), **kwargs)
+    def case(tag: str, sizes: tuple, source: np.random.Generator, size: float = 1.0, **kwargs) -> Case:
+        return Case(tag, _words(*sizes), _qk(source, *sizes, size), **kwargs)
 
     visible = np.random.default_rng(11)
     batch, n_queries, n_keys, d_k = (int(n) for n in rng.permutation([2, 3, 5, 6]))
@@ -227,10 +227,11 @@ def score_cases(rng: np.random.Generator) -> list[Case]:
         case("values", ((2,), 3, 5, 7), visible, visible=True, differentiate=True),
         case("values", ((2,), 4, 4, 6), visible, visible=True),
         case("values", ((batch,), n_queries, n_keys, d_k), rng, differentiate=True),
-        case("values", ((3,), 4, 4, int(rng.choice([2, 5, 7]))), rng),
+        case("values", ((3,), 4, 4, int(rng.choice([2, 5, 7]))), rng, 60.0),
         case("leading", ((), 3, 4, 5), visible, visible=True),
         case("leading", ((2, 4), 3, 5, 6), rng),
         case("leading", ((2, 3, 1), 4, 5, 7), rng),
+        case("leading", ((1,), 1, 1, 3), rng),
         case("manners", ((2,), 3, 4, 5), rng, dtype="float32"),
     ]
 
@@ -406,10 +407,19 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
     """Without a mask, with a causal one, with padding whose numbers would show; scores so large that exp overflows."""
 
     def case(
-        tag: str, sizes: tuple, d_v: int, source: np.random.Generator, mask: str = "", size: float = 1.0, **kwargs
+        tag: str,
+        sizes: tuple,
+        d_v: int,
+        source: np.random.Generator,
+        mask: str = "",
+        size: float = 1.0,
+        below: float = 0.0,
+        **kwargs,
     ) -> Case:
         lead, n_queries, n_keys, _ = sizes
         q, k = _qk(source, *sizes, size)
+        if below:  # all scores lie so far below 0
+            q[..., 0], k[..., 0] = math.sqrt(sizes[-1]), -below
         v = source.normal(size=(*lead, n_keys, d_v))
         label = f"{_words(*sizes)}, d_v {d_v}" + (f", {mask} mask" if mask else "")
         if not mask:
@@ -435,10 +445,12 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("values", ((batch,), n_queries, n_keys, d_k), d_v, rng, differentiate=True),
         case("leading", ((), 3, 4, 5), 2, visible, visible=True),
         case("leading", ((2, 3), 4, 5, 6), 7, rng),
+        case("leading", ((1,), 1, 3, 5), 4, rng),
         case("mask", ((2,), 4, 4, 5), 3, visible, "padding", visible=True),
         case("mask", ((3,), 4, 4, 5), 2, visible, "causal", visible=True, differentiate=True),
         case("mask", ((2, 3), 5, 5, 6), 4, rng, "padding"),
         case("mask", ((2,), 3, 6, 5), 4, rng, "random", differentiate=True),
+        case("mask", ((2,), 5, 6, 5), 4, rng, "random", size=9.0, below=600.0),
         case("large", ((2,), 3, 4, 5), 6, rng, size=60.0),
         case("manners", ((2,), 4, 4, 6), 3, rng, "causal", dtype="float32"),
     ]
