@@ -94,9 +94,11 @@ def softmax_cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2, 4, 4), visible, visible=True),
         case("values", (batch, queries, keys), rng),
         case("leading", (2, 3, 4, 5), rng),
+        case("leading", (3, 4), rng),
+        case("leading", (1, 1, 3), rng),
         case("mask", (2, 3, 4), visible, hidden=True, visible=True),
         case("mask", (3, 4, 6), rng, hidden=True),
-        case("mask", (2, 3, 5), rng, size=6.0),
+        case("mask", (4, 6, 5), rng, size=6.0),
     ]
 
 
@@ -270,6 +272,8 @@ def norm_cases(rng: np.random.Generator) -> list[Case]:
         if label == "a token with all features equal":
             x[0, 0] = 0.5
         gamma = source.uniform(0.5, 2.0, shape[-1]) * source.choice([-1.0, 1.0], shape[-1])
+        if label == "one γ is 0":
+            gamma[1] = 0.0
         d_out = source.normal(0.5, 1.0, shape)
         inputs = (d_out, x, gamma) if eps is None else (d_out, x, gamma, eps)
         return Case(tag, f"{label}, x of shape {shape}", inputs, **kwargs)
@@ -283,7 +287,9 @@ def norm_cases(rng: np.random.Generator) -> list[Case]:
         case("values", "ordinary values", (2, 3, 5), visible, visible=True),
         case("values", "ordinary values", shape, rng),
         case("values", "values far from 0", shape, rng),
+        case("values", "one γ is 0", shape, rng),
         case("leading", "four axes", (2, 3, 4, 5), rng),
+        case("leading", "a single token", (1, 1, 4), rng),
         case("small", "tiny values", (2, 3, 4), visible, visible=True),
         case("small", "ε = 30", shape, rng, 30.0),
         case("small", "a token with all features equal", shape, rng),
@@ -611,6 +617,7 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2,), (3, 5, 4, 6), visible, visible=True),
         case("values", (7,), rng.permutation([2, 3, 5, 6]), rng),
         case("leading", (2, 3), (4, 5, 6, 7), rng),
+        case("leading", (1,), (1, 3, 5, 4), rng),
         case("mask", (2,), (4, 4, 5, 4), visible, hidden=True, visible=True),
         case("mask", (3, 2), (4, 5, 3, 6), rng, hidden=True),
     ]
