@@ -32,6 +32,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("steps", (1,) * 5, rng, batch=3),
         case("pieces", (3, 4), visible, visible=True),
         case("pieces", tuple(map(int, rng.permutation([4, 1, 2]))), rng, batch=3),
+        case("pieces", (10, 1, 6), rng, batch=1),
         case("kept", (3, 1, 4), visible, visible=True, drift=1.25),
         case("kept", tuple(map(int, rng.permutation([1, 2, 4]))), rng, batch=3, drift=0.8),
         case("manners", (2, 1), rng, batch=3, dtype="float32"),
