@@ -205,7 +205,7 @@ def training_cases(rng: np.random.Generator) -> list[Case]:
         features, classes = (int(n) for n in source.choice([3, 4, 5, 6], 2, replace=False))
         inputs = (
             source.normal(0.0, 0.5, (features, classes)),
-            source.normal(0.0, 1.0, (images, features)),
+            source.normal(0.0, kwargs.pop("size", 1.0), (images, features)),
             source.integers(0, classes, images),
             float(np.round(source.uniform(0.2, 0.6), 2)),
             batch_size,
@@ -218,6 +218,7 @@ def training_cases(rng: np.random.Generator) -> list[Case]:
         case("alone", "batches of 3, 3 and 2", rng, 8, 3),
         case("length", "a single batch of 4", visible, 4, 4, visible=True),
         case("length", "a single batch of 5, batch_size = 7", rng, 5, 7),
+        case("length", "a single batch of 6, bright", rng, 6, 6, size=40.0),
         case("manners", "float32", rng, 5, 2, dtype="float32"),
     ]
 
@@ -393,8 +394,10 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
     visible = np.random.default_rng(83)
 
     def case(tag: str, label: str, source: np.random.Generator, lengths: list[int], causal: bool, **kwargs) -> Case:
-        size = (len(lengths), max(lengths))
-        q, k = (source.normal(0.0, 1.5, (*size, 7)) for _ in range(2))
+        size, spread = (len(lengths), max(lengths)), kwargs.pop("size", 1.5)
+        q, k = (source.normal(0.0, spread, (*size, 7)) for _ in range(2))
+        if spread > 1.5:
+            q[..., 0], k[..., 0] = math.sqrt(7), -600.0
         v = source.normal(0.0, 1.0, (*size, 4))
         about = f"{label}, lengths {', '.join(map(str, lengths))}, causal={causal}"
         inputs = (q, k, v, np.array(lengths), causal)
@@ -406,6 +409,8 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("padding", "encoder, padded", visible, [3, 5], False, visible=True),
         case("padding", "encoder, padded", rng, [6, 2, 1], False),
         case("padding", "decoder, padded", rng, [3, 6], True),
+        case("padding", "a single sentence", rng, [6], True),
+        case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, size=9.0),
         case("manners", "float32", rng, [2, 5], True, differentiate=False, dtype="float32"),
     ]
 
