@@ -57,6 +57,7 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
         case("values", (3, 5, 6, 2, 4), visible, visible=True, differentiate=True),
         case("values", sizes(), rng, differentiate=True),
         case("values", sizes(equal=True), rng),
+        case("values", (1, 1, 4, 3, 2), rng),
         case("one_head", (2, 3, 4, 5, 1), rng),
         case("mask", (3, 5, 6, 2, 4), visible, True, visible=True, differentiate=True),
         case("mask", sizes(), rng, True),
@@ -286,6 +287,7 @@ def block_cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("values", (2, 4, 5, 2, 3), visible, visible=True, differentiate=True),
         case("values", sizes(), rng, differentiate=True),
+        case("values", (1, 1, 4, 3, 2), rng),
         case("mask", (2, 4, 5, 2, 3), visible, "causal", visible=True, differentiate=True),
         case("mask", sizes(), rng, "causal"),
         case("memory_mask", (2, 4, 5, 2, 3), visible, "padding", visible=True),
