@@ -51,6 +51,7 @@ def feed_forward_cases(rng: np.random.Generator) -> list[Case]:
         case("axes", (4, 5), 9, visible, visible=True),
         case("axes", *sizes(1), rng),
         case("axes", *sizes(4), rng, differentiate=True),
+        case("axes", (1, 1, 4), 9, rng),
         case("manners", (2, 3, 5), 13, rng, dtype="float32"),
     ]
 
@@ -95,6 +96,7 @@ def block_cases(rng: np.random.Generator) -> list[Case]:
         _case("feed_forward", (2, 3, 5, 2, 7), visible, visible=True),
         _case("feed_forward", _sizes(rng), rng),
         _case("feed_forward", (3, 1, 4, 2, 11), rng),  # a single token has only itself to attend to
+        _case("feed_forward", (1, 4, 3, 2, 11), rng),
         _case("mask", (2, 5, 4, 3, 9), visible, "padding", visible=True),
         _case("mask", _sizes(rng), rng, "causal", differentiate=True),
         _case("mask", (2, 6, 4, 3, 13), rng, "twins"),
@@ -109,6 +111,7 @@ def encoder_cases(rng: np.random.Generator) -> list[Case]:
         _case("values", (2, 2, 4, 3, 2, 11), visible, visible=True),
         _case("values", (3, *_sizes(rng)), rng, differentiate=True),
         _case("norm", (2, 2, 3, 5, 2, 9), visible, size=30.0, visible=True),
+        _case("values", (2, 1, 1, 3, 2, 9), rng),
         _case("norm", (3, *_sizes(rng)), rng, size=0.05),
         _case("mask", (2, 2, 5, 4, 3, 7), visible, "padding", visible=True),
         _case("mask", (3, *_sizes(rng)), rng, "causal"),
