@@ -32,6 +32,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("small", "one token with all features equal", flat),
         case("shapes", "no batch axis", _tokens(visible, 3.0, 10.0, (4, 5)), visible=True),
         case("shapes", "four axes", _tokens(rng, 3.0, 10.0, (2, 3, 4, 6))),
+        case("shapes", "a single token", _tokens(rng, 3.0, 10.0, (1, 1, 5))),
+        case("shapes", "one token without any other axis", _tokens(rng, 3.0, 10.0, (6,))),
         Case("manners", "float32", (_tokens(rng, 3.0, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
 

@@ -33,6 +33,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("small", "one token of zeros", zero),
         case("shapes", "no batch axis", _tokens(visible, 10.0, (4, 5)), visible=True),
         case("shapes", "four axes", _tokens(rng, 10.0, (2, 3, 4, 6))),
+        case("shapes", "a single token", _tokens(rng, 10.0, (1, 1, 5))),
+        case("shapes", "one token without any other axis", _tokens(rng, 10.0, (6,))),
         Case("manners", "float32", (_tokens(rng, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
 
