@@ -29,6 +29,8 @@ def padding_cases(rng: np.random.Generator) -> list[Case]:
         case("values", drawn(rng, 2, 9), 9),
         case("edges", [4, 2, 4], 4, visible=True),
         case("edges", rng.permutation([0, 3, 6, 1]), 6),
+        case("edges", [5], 8),
+        case("values", drawn(rng, 6, 300), 300),
     ]
 
 
@@ -39,6 +41,7 @@ def causal_cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("values", 4, visible=True),
         case("values", int(rng.integers(5, 12))),
+        case("values", int(rng.integers(130, 150))),
         case("one", 1, visible=True),
     ]
 
