@@ -42,6 +42,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2, 5, 4, 3), visible, visible=True, differentiate=True),
         case("values", sizes(), rng, differentiate=True),
         case("values", sizes(), rng),
+        case("values", (1, 1, 4, 2), rng),
+        case("values", (2, 40, 3, 2), rng),
         case("one_head", (2, 3, 6, 1), rng),
         case("mask", (2, 5, 4, 3), visible, "padding", visible=True, differentiate=True),
         case("mask", (2, 4, 5, 3), visible, "causal", visible=True),
