@@ -269,6 +269,7 @@ def embedding_cases(rng: np.random.Generator) -> list[Case]:
         case("channels", (4, 2, 3 * side, 3 * side), side, d_model, differentiate=True),
         case("sides", (3, 1, 4, 6), 2, 5, visible=True),
         case("sides", (2, 3, 2 * side, 5 * side), side, d_model),
+        case("sides", (1, 1, 6, 3), 3, 5),
         case("manners", (2, 3, 4, 4), 2, 5, dtype="float32"),
     ]
 
