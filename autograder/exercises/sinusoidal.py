@@ -178,7 +178,7 @@ def table_cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("values", 6, 8, visible=True),
         case("values", rng.integers(20, 60), even),
-        case("values", rng.integers(520, 600), even + 2),
+        case("values", rng.integers(130, 200), even + 2),
         case("odd", 4, 5, visible=True),
         case("odd", rng.integers(10, 40), odd),
         case("edges", 1, 4, visible=True),
