@@ -629,12 +629,9 @@ class _Trial:
                 answer = self._computed(i, weights[i], self.exercise.variation, slips)
             except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
                 # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
-                same_kind = self.exercise.library == "numpy" or (error and error["type"] == type(raised).__name__)
-                if (
-                    error is None
-                    or not same_kind
-                    or not (reproduced or _sizes(error["message"]) == _sizes(str(raised)) != [])
-                ):
+                if error is None or not _same_kind(error["type"], type(raised).__name__):
+                    return None
+                if not (reproduced or _sizes(error["message"]) == _sizes(str(raised)) != []):
                     return None
                 continue
             if not self._agrees(i, answer) or (all(self.right) and self._gradient_gaps(i, answer)):
@@ -642,6 +639,12 @@ class _Trial:
             answers[i] = answer
             reproduced = True
         return answers
+
+
+def _same_kind(one: str, other: str) -> bool:
+    """Whether two types of exception say the same: what doesn't fit together raises one of three."""
+    misfits = {"RuntimeError", "IndexError", "ValueError"}
+    return one == other or {one, other} <= misfits
 
 
 def _sizes(message: str) -> list[str]:
