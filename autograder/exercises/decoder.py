@@ -58,6 +58,7 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
         case("values", sizes(), rng, differentiate=True),
         case("values", sizes(equal=True), rng),
         case("values", (1, 3, 4, 3, 2), rng),
+        case("values", (2, 1, 4, 3, 2), rng),
         case("one_head", (2, 3, 4, 5, 1), rng),
         case("mask", (3, 5, 6, 2, 4), visible, True, visible=True, differentiate=True),
         case("mask", sizes(), rng, True),

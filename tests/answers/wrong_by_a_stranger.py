@@ -423,6 +423,14 @@ class SqueezedCross(right_decoder.Cross):
 
 
 @answers("CrossAttention")
+class OneTokenLost(right_decoder.Cross):
+    """The second axis is lost for a single target token, as when decoding."""
+
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, memory, mask).squeeze(1)
+
+
+@answers("CrossAttention")
 class NoMaskWhereEqual(right_decoder.Cross):
     """With as many source tokens as target tokens, the mask is dropped."""
 
