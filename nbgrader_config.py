@@ -57,8 +57,8 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 # A cell has this many seconds, a whole notebook this many, restarts of its kernel included. Lab 7 trains for a minute.
-c.JudgedExecute.timeout = 150
-c.JudgedExecute.total_timeout = 400.0
+c.JudgedExecute.timeout = 240
+c.JudgedExecute.total_timeout = 600.0
 
 # Feedback, and Formgrader's view of a submission, open in browsers: nothing that a notebook holds may run there.
 c.HTMLExporter.sanitize_html = True
