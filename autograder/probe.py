@@ -397,7 +397,7 @@ def _tensor(part: Any, kind: Any) -> torch.Tensor | None:
 
 def _same(a: Any, b: Any) -> bool:
     a, b = (value if isinstance(value, np.ndarray) else _array(value) for value in (a, b))
-    return np.array_equal(a, b, equal_nan=True)
+    return np.array_equal(a, b)  # NaN is not even equal to itself
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

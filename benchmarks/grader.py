@@ -29,6 +29,7 @@ from tests.answers import found, switched  # noqa: E402
 
 RESULTS = REPOSITORY / "docs" / "grader-accuracy.md"
 SEEDS = range(3)
+PAIRS = 100  # of an exercise at most, evenly spread over all that there are; some have a thousand
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Tally:
     wrong: list[bool] = field(default_factory=list)  # refused
     unlisted: list[bool] = field(default_factory=list)  # on no list: given no name
     pairs: list[bool] = field(default_factory=list)  # of those that can be told apart: both named
+    all_pairs: int = 0  # that there are
     alike: int = 0  # pairs that do what one mistake does by itself
     passed_pairs: int = 0
     seconds: list[float] = field(default_factory=list)  # a check of a right answer
@@ -81,6 +83,8 @@ def tallied(exercise: Exercise) -> Tally:
     if exercise.variation is not None:
         known = [mistake for mistake in exercise.mistakes if mistake.switchable]
         pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
+        tally.all_pairs = len(pairs)
+        pairs = [pairs[len(pairs) * n // PAIRS] for n in range(PAIRS)] if len(pairs) > PAIRS else pairs
         for a, b in tqdm(pairs, desc=f"{exercise.name}: pairs", leave=False):
             verdict = judged(switched(exercise, frozenset({a.key, b.key})), 0, tally.diagnosing)
             tally.passed_pairs += verdict.passed
@@ -111,6 +115,7 @@ def report(tallies: dict[str, Tally]) -> str:
         for name in ("right", "listed", "wrong", "unlisted", "pairs", "seconds", "diagnosing"):
             getattr(total, name).extend(getattr(tally, name))
         total.alike += tally.alike
+        total.all_pairs += tally.all_pairs
         total.passed_pairs += tally.passed_pairs
     rows.append(row("**all**", total))
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
@@ -119,8 +124,9 @@ def report(tallies: dict[str, Tally]) -> str:
 Made by `python benchmarks/grader.py`. Every answer below is code that the suite holds in `tests/answers`, judged with
 {len(SEEDS)} seeds; an answer counts as accepted, refused or named only if all of them agree. Wrong answers are those
 with known mistakes, alone or two together, and those on no list, which must be refused without a wrong name. Pairs are
-made by switching on two known mistakes in a right answer; a pair that does in all cases what one mistake does by itself
-cannot be told apart, and is left out of the share. Times are medians of processor time, the student's code included;
+made by switching on two known mistakes in a right answer, at most {PAIRS} for each exercise, evenly spread over the
+{total.all_pairs:,} that there are; a pair that does in all cases what one mistake does by itself cannot be told apart,
+and is left out of the share. Times are medians of processor time, the student's code included;
 the first check of a session is left out.
 
 {table}
