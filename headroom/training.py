@@ -6,6 +6,9 @@
 
 `train` teaches a classifier images, `distill` lets it learn from another one beside, `train_transformer` teaches an
 encoder-decoder dates. Each is a few lines around `fit`.
+
+Only the loss and the schedules are imported from the reference with this module, the models not before they are needed:
+graded notebooks train, and the reference models are not there for them.
 """
 
 import math
@@ -15,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,17 +28,11 @@ from tqdm.auto import tqdm
 
 from headroom.data import BOS, EOS, PAD, TARGET, Dates, Digits
 from headroom.recipes import Distillation, Recipe
-from headroom.reference import (
-    DeiT,
-    Transformer,
-    cosine_schedule,
-    cross_entropy,
-    greedy_decode,
-    hard_distillation_loss,
-    inverse_square_root_schedule,
-    padding_mask,
-    soft_distillation_loss,
-)
+from headroom.reference.loss import cross_entropy
+from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule
+
+if TYPE_CHECKING:
+    from headroom.reference import Transformer
 
 BUCKET = 50  # batches among whose examples those of similar length are brought together
 PARTS = 2  # of a batch, computed side by side; a number of its own, so that no result depends on the number of cores
@@ -140,6 +138,8 @@ def distill(
     """
     device = pick_device(str(device) if device else None)
     teacher.to(device).eval()
+    from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
+
     images, labels = digits.train_images.to(device), digits.train_labels.to(device)
     val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
 
@@ -167,7 +167,7 @@ def distill(
 
 
 def train_transformer(
-    model: Transformer, train: Dates, val: Dates, recipe: Recipe, device: torch.device | str | None = None
+    model: "Transformer", train: Dates, val: Dates, recipe: Recipe, device: torch.device | str | None = None
 ) -> History:
     """Train an encoder-decoder to write dates as ISO 8601, each character from the right ones before it.
 
@@ -181,6 +181,8 @@ def train_transformer(
     What becomes of the model, and errors: as of `fit`.
     """
     device = pick_device(str(device) if device else None)
+    from headroom.reference.attention import padding_mask
+
     source, lengths, target = train.source.to(device), train.source_lengths.to(device), train.target.to(device)
 
     def batch(rows: Tensor, progress: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -406,15 +408,18 @@ def accuracy(model: nn.Module, images: Tensor, labels: Tensor, top_k: int = 1) -
     return (guesses == labels.to(guesses.device)[:, None]).any(dim=-1).float().mean().item()
 
 
-def exact_match(model: Transformer, dates: Dates, batch_size: int = 500) -> float:
+def exact_match(model: "Transformer", dates: Dates, batch_size: int = 500) -> float:
     """The share of dates, 0 … 1, that the model writes right to the last character, decoding greedily and freely."""
     written = translate(model, dates, batch_size)
     return sum(got == right for got, right in zip(written, dates.iso, strict=True)) / len(dates.iso)
 
 
 @torch.no_grad()
-def translate(model: Transformer, dates: Dates, batch_size: int = 500) -> list[str]:
+def translate(model: "Transformer", dates: Dates, batch_size: int = 500) -> list[str]:
     """What the model writes for each date, decoding greedily, in eval mode. The model keeps its mode."""
+    from headroom.reference.attention import padding_mask
+    from headroom.reference.decoding import greedy_decode
+
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()

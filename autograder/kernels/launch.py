@@ -1,0 +1,209 @@
+"""Starts the warm parent in a sandbox of its own, and says what isolation this machine has."""
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 120.0  # that the warm parent may take to come up; 4 to 6 are usual
+DEVICES = ("null", "zero", "full", "random", "urandom")
+# Of the course, what a notebook that is graded may import: no reference model, no checkpoint, no answer. Training needs
+# two files of the reference, which answer no exercise.
+OF_HEADROOM = (
+    "__init__.py data environment.py figures.py quiz.py recipes.py training.py reference/loss.py reference/schedule.py"
+).split()
+OF_ETC = ("alternatives", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "ssl/openssl.cnf")
+
+
+class NoIsolation(RuntimeError):
+    """This machine cannot isolate kernels. The text says why, and what can be done."""
+
+
+class WarmParent:
+    """A warm parent in its sandbox, and the folder under which its kernels have theirs.
+
+    Args:
+        kind: "namespaces" or "landlock"; None takes the first that works.
+        code: the folder with parent.py and sandbox.py.
+
+    Raises:
+        NoIsolation: neither works here.
+    """
+
+    def __init__(self, kind: str | None = None, code: Path = HERE) -> None:
+        if not sys.platform.startswith("linux"):
+            raise NoIsolation(f"kernels can be isolated on Linux only, and this is {sys.platform}")
+        self.code = code
+        problems = []
+        for kind in [kind] if kind else ["namespaces", "landlock"]:
+            self.kind, self.run = kind, Path(tempfile.mkdtemp(prefix="headroom-", dir="/tmp"))  # short: sockets' paths
+            self.run.chmod(0o711)
+            try:
+                self._start()
+                break
+            except (OSError, ValueError, RuntimeError) as problem:
+                problems.append(f"{kind}: {problem}")
+                self.close()
+        else:
+            raise NoIsolation("; ".join(problems))
+        atexit.register(self.close)
+
+    def _start(self) -> None:
+        if self.kind == "namespaces" and not shutil.which("bwrap"):
+            raise RuntimeError("there is no bubblewrap (Debian's and Fedora's package is called bubblewrap)")
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        python = [sys.executable, str(self.code / "parent.py"), self.kind]
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "HOME": "/tmp",
+            "MPLCONFIGDIR": "/tmp/matplotlib",
+            "IPYTHONDIR": "/tmp/ipython",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HEADROOM_READABLE": os.pathsep.join(readable()),
+        }
+        log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            self._bubblewrap(python) if self.kind == "namespaces" else python,
+            stdin=theirs,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd="/",
+            start_new_session=True,  # a Ctrl-C in the terminal is for the grader, which decides what becomes of kernels
+        )
+        theirs.close()
+        self.control.settimeout(SECONDS)
+        try:
+            warm = json.loads(self.control.recv(1 << 16) or b"{}")
+        except (TimeoutError, ConnectionError):
+            warm = {}
+        if not warm.get("warm"):
+            log.seek(0)
+            said = log.read().decode(errors="replace").strip()[-2000:]
+            raise RuntimeError(f"the warm parent did not come up: {said or 'it said nothing'}")
+        self.control.settimeout(None)
+
+    def _bubblewrap(self, command: list[str]) -> list[str]:
+        """The command in namespaces with a read-only root of few folders, without network, processes or privileges."""
+        root = os.geteuid() == 0
+        line = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
+        line += ["--hostname", "headroom"]
+        # To give each kernel namespaces of its own, the parent needs one privilege inside of its own user namespace;
+        # when root grades there is none, so that what only root may read can be mounted, and kernels drop to nobody.
+        line += ["--cap-add", "ALL"] if root else ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
+        line += ["--tmpfs", "/", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/dev", "--dir", "/dev/shm"]
+        for device in DEVICES:
+            line += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+        line += ["--symlink", "/proc/self/fd", "/dev/fd"]
+        line += ["--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu"]
+        for folder in ("bin", "lib", "lib32", "lib64", "sbin"):
+            path = Path("/", folder)
+            if path.is_symlink():
+                line += ["--symlink", os.readlink(path), str(path)]
+        bound = [(path, "--ro-bind") for path in (*readable(), str(self.code))] + [(str(self.run), "--bind")]
+        for folder in sorted({str(parent) for path, _ in bound for parent in Path(path).parents if parent != Path("/")}):
+            line += ["--perms", "0755", "--dir", folder]  # or only root could look for anything below
+        for path, how in bound:
+            line += [how, path, path]
+        return [*line, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/", "--", *command]
+
+    def fork(self, run: Path, arguments: list[str], environment: dict[str, str], limits: dict[str, int]) -> "Fork":
+        """Ask for a kernel.
+
+        Args:
+            run: its own folder, under `self.run`.
+            arguments: of IPython's kernel.
+            environment: what it gets beside the parent's few variables.
+            limits: of `sandbox.enter`.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        notes, their_notes = os.pipe()
+        request = {"run": str(run), "arguments": arguments, "environment": environment, "limits": limits}
+        try:
+            socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno(), their_notes])
+            return Fork(ours, notes)
+        finally:
+            theirs.close()
+            os.close(their_notes)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """End the parent and all its kernels, and leave nothing behind."""
+        if getattr(self, "control", None) is not None:
+            self.control.close()
+            self.control = None
+            try:
+                self.process.wait(2)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.run, ignore_errors=True)
+
+
+class Fork:
+    """One kernel: its process, the socket on which the parent reports of it, and its notes."""
+
+    def __init__(self, report: socket.socket, notes: int) -> None:
+        self.report, self.notes = report, notes
+        report.settimeout(30)
+        data, descriptors, _, _ = socket.recv_fds(report, 1 << 16, 1)
+        if not descriptors:
+            self.close()
+            raise RuntimeError(f"the warm parent refused: {data.decode(errors='replace') or 'it is gone'}")
+        self.process = descriptors[0]
+        os.set_blocking(notes, False)
+
+    def close(self) -> None:
+        """Let go of it; if it still runs, the parent kills it."""
+        self.report.close()
+        os.close(self.notes)
+        if hasattr(self, "process"):
+            os.close(self.process)
+
+
+def readable() -> list[str]:
+    """The files and folders that kernels may read: Python, its libraries, a little of /etc, a part of headroom."""
+    paths = [Path("/usr"), *(Path("/etc", name) for name in OF_ETC), Path(sys.prefix), Path(sys.base_prefix)]
+    paths += [Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve().parent]
+    paths += [Path("/", name) for name in ("lib", "lib64", "bin") if not Path("/", name).is_symlink()]
+    chosen: list[Path] = []
+    for path in sorted({path for path in paths if path.exists()}):
+        if not any(path.is_relative_to(other) for other in chosen):
+            chosen.append(path)
+    package = Path(find_spec("headroom").origin).parent
+    if any(package.is_relative_to(path) for path in chosen):
+        raise NoIsolation(
+            f"headroom is installed in {package}, among what kernels must read; install the course from its folder "
+            "(make setup, or pip install -e .), so that its answers lie elsewhere"
+        )
+    return [str(path) for path in (*chosen, *(package / name for name in OF_HEADROOM))]
+
+
+_lock = threading.Lock()
+_parent: WarmParent | None = None
+
+
+def warm_parent() -> WarmParent:
+    """This process's warm parent, started at the first call; NoIsolation if it cannot be."""
+    global _parent
+    with _lock:
+        if _parent is None or not _parent.alive:
+            if _parent is not None:
+                _parent.close()
+            _parent = WarmParent()
+        return _parent

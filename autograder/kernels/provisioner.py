@@ -1,0 +1,163 @@
+"""A Jupyter kernel provisioner whose kernels are forked from a warm parent into a sandbox."""
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.provisioning import LocalProvisioner
+from traitlets import Integer
+
+from autograder.kernels.launch import Fork, warm_parent
+from autograder.kernels.sandbox import NOBODY
+
+NAME = "headroom-isolated"  # among jupyter_client's provisioners
+PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING")  # of the environment, nothing else
+MAX_COPIED = 200_000_000  # bytes of a submission's folder
+
+
+class IsolatedProvisioner(LocalProvisioner):
+    """Starts kernels by forking a warm, sandboxed parent; channels are files of the kernel's own folder, not ports.
+
+    The kernel works on a copy of the folder in which it is started, and what it writes vanishes with it. Where kernels
+    cannot be isolated, starting one raises `NoIsolation`.
+    """
+
+    memory_mb = Integer(4096, help="memory that a kernel may take, beside what the parent has").tag(config=True)
+    disk_mb = Integer(64, help="what a kernel may write into its folder, and again into shared memory").tag(config=True)
+    file_mb = Integer(64, help="the largest file that it may write").tag(config=True)
+    processes = Integer(64, help="processes and threads that it may have").tag(config=True)
+    cpu_s = Integer(1800, help="processor seconds that each of its processes may take").tag(config=True)
+
+    exit_status: int | None = None
+    _fork: Fork | None = None
+    _run: Path | None = None
+
+    @property
+    def has_process(self) -> bool:
+        return self._fork is not None
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        if self._run is None:
+            self._run = Path(tempfile.mkdtemp(prefix="k", dir=warm_parent().run))
+            manager = self.parent
+            manager.transport, manager.ip = "ipc", f"{self._run}/s"
+            manager.connection_file = f"{self._run}/c.json"
+        return await super().pre_launch(**kwargs)
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        copy_plain_files(Path(kwargs.get("cwd") or os.curdir).resolve(), self._run / "in")
+        if os.geteuid() == 0:
+            for path in (self._run, self._run / "c.json"):
+                os.chown(path, NOBODY, NOBODY)
+        given = kwargs.get("env") or os.environ
+        self._fork = warm_parent().fork(
+            self._run,
+            cmd[cmd.index("-m") + 2 :],
+            {name: given[name] for name in PASSED_ON if name in given},
+            {name: getattr(self, name) for name in ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")},
+        )
+        self.exit_status, self.pgid = None, None
+        # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
+        self._fork.report.setblocking(False)
+        receive = asyncio.get_running_loop().sock_recv(self._fork.report, 1 << 16)
+        told = json.loads(await asyncio.wait_for(receive, 60) or b"{}")
+        if not told.get("ready"):
+            self._let_go()
+            raise RuntimeError(f"the kernel did not start: {told.get('failed', told)}")
+        return self.connection_info
+
+    async def poll(self) -> int | None:
+        if self._fork is None:
+            return 0 if self.exit_status is None else self.exit_status
+        if not select.select([self._fork.process], [], [], 0)[0]:
+            return None
+        self._learn_status()
+        return self.exit_status
+
+    async def wait(self) -> int | None:
+        if self._fork is None:
+            return self.exit_status
+        ended = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._fork.process, lambda: ended.done() or ended.set_result(None))
+        try:
+            await ended
+        finally:
+            loop.remove_reader(self._fork.process)
+        self._learn_status()
+        self._let_go()
+        return self.exit_status
+
+    async def send_signal(self, signum: int) -> None:
+        if self._fork is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._fork.process, signum)
+
+    async def kill(self, restart: bool = False) -> None:
+        await self.send_signal(signal.SIGKILL)
+        if self._fork is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.wait(), 5)
+
+    async def terminate(self, restart: bool = False) -> None:
+        await self.kill(restart)
+
+    async def cleanup(self, restart: bool = False) -> None:
+        await super().cleanup(restart)
+        self._let_go()
+        if self._run is not None:
+            shutil.rmtree(self._run / "in" if restart else self._run, ignore_errors=True)
+            self._run = self._run if restart else None
+
+    def notes(self) -> list[str]:
+        """What the kernel noted about itself since the last call; written by the kernel, so possibly not true."""
+        said = b""
+        if self._fork is not None:
+            with contextlib.suppress(OSError):
+                while more := os.read(self._fork.notes, 1 << 16):
+                    said += more
+                    if len(said) > 1 << 18:
+                        break
+        return [line[:300] for line in said.decode("utf-8", "replace").splitlines()[:100]]
+
+    def _learn_status(self) -> None:
+        """The kernel's end is known: read what the parent says of it."""
+        if self.exit_status is None:
+            self.exit_status = -int(signal.SIGKILL)
+            self._fork.report.settimeout(2)
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                while told := self._fork.report.recv(1 << 16):
+                    if b"exit" in told:
+                        self.exit_status = json.loads(told)["exit"]
+                        break
+
+    def _let_go(self) -> None:
+        if self._fork is not None:
+            self._fork.close()
+            self._fork = None
+
+
+def copy_plain_files(source: Path, target: Path) -> None:
+    """Copy a folder's files and folders; links, pipes and devices are left out, and what is too much.
+
+    A submission may hold links to the gradebook, pipes that block whoever reads them, and files of any size.
+    """
+    left = MAX_COPIED
+    for folder, folders, files in os.walk(source):
+        folders[:] = [name for name in folders if not target.is_relative_to(Path(folder, name))]
+        into = target / Path(folder).relative_to(source)
+        into.mkdir(parents=True, exist_ok=True)
+        for name in files:
+            about = os.lstat(Path(folder, name))
+            if stat.S_ISREG(about.st_mode) and about.st_size <= left:
+                left -= about.st_size
+                shutil.copyfile(Path(folder, name), into / name, follow_symlinks=False)

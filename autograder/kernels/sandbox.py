@@ -1,0 +1,204 @@
+"""What a forked kernel gives up before it runs a student's first line: files, network, privileges, resources.
+
+Runs in the forked child while it still has one thread. Two forms, as the machine allows:
+
+- "namespaces": file system, processes, network, IPC and user of its own. What is not there cannot be reached.
+- "landlock": the same file system, of which nearly nothing may be opened; processes are seen, and ended by limits and
+  by the warm parent. Weaker: the disk has no total, and a process that escapes the parent's eye lives until it returns.
+
+Both drop to an ordinary user, refuse dangerous system calls, and bound memory, processes, processor time, file size.
+Each guard says which attack it stops; tests/redteam/ runs each attack, and test_guards.py each one without its guard.
+"""
+
+import ctypes
+import errno
+import os
+import resource
+import shutil
+import struct
+from pathlib import Path
+
+MB = 1 << 20
+NOBODY = 65534  # who students' code runs as when the grader is root
+
+_libc = ctypes.CDLL(None, use_errno=True)
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 4, 24, 38, 47
+
+# Refused with "operation not permitted": the kernel's less trodden paths, other processes, and what outlives a process.
+REFUSED = (
+    "mount umount2 pivot_root chroot unshare setns fsopen fsconfig fsmount fspick move_mount open_tree mount_setattr "
+    "open_by_handle_at name_to_handle_at bpf perf_event_open userfaultfd io_uring_setup io_uring_enter "
+    "io_uring_register keyctl add_key request_key kexec_load kexec_file_load init_module finit_module delete_module "
+    "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp reboot swapon swapoff acct quotactl settimeofday "
+    "clock_settime clock_adjtime adjtimex iopl ioperm personality shmget msgget semget mq_open memfd_create "
+    "memfd_secret vmsplice fanotify_init syslog sched_setaffinity setpriority ioprio_set"
+).split()
+
+
+def call(name: str, *arguments: object) -> int:
+    """A function of the C library; OSError where it reports one."""
+    result = getattr(_libc, name)(*arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+    return result
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    call("mount", source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), options.encode())
+
+
+def enter(kind: str, run: str, limits: dict[str, int]) -> str:
+    """Shut the door behind this process, for good.
+
+    Args:
+        kind: "namespaces" or "landlock". For the first, this process is the first one in a PID namespace already.
+        run: the kernel's own folder: its connection file, its sockets, and in/, a copy of the submission.
+        limits: `memory_mb`, `disk_mb`, `file_mb`, `processes`, `cpu_s`.
+
+    Returns:
+        the folder to work in.
+    """
+    # Attack: allocating until the machine has no memory. The kernel that takes it goes first, not the grader.
+    Path("/proc/self/oom_score_adj").write_text("1000")
+    work = _own_file_system(run, limits) if kind == "namespaces" else f"{run}/work"
+    shutil.copytree(f"{run}/in", work, dirs_exist_ok=True)
+    home = f"{work}/.home"
+    os.makedirs(home, exist_ok=True)
+    if os.geteuid() == 0:
+        for folder, folders, files in os.walk(work):
+            for name in (".", *folders, *files):
+                os.chown(os.path.join(folder, name), NOBODY, NOBODY)
+    os.environ |= {name: home for name in ("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR", "JUPYTER_RUNTIME_DIR")}
+    _ordinary_user(own_namespace=kind == "namespaces")
+    # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
+    call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)
+    _limit(limits)
+    call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # Attack: programs that run as root (setuid)
+    if kind == "landlock":
+        _landlock(run, work)
+    _refuse_system_calls()
+    return work
+
+
+def _own_file_system(run: str, limits: dict[str, int]) -> str:
+    """Mounts of its own: an empty /tmp with this kernel's folder in it, and /proc with this kernel's processes."""
+    call("unshare", NEWNS | NEWIPC | NEWUTS)
+    mount("", "/", None, MS_REC | MS_PRIVATE)
+    own = os.open(run, os.O_PATH)
+    # Attacks: filling the disk (these lie in memory, have a size, and vanish with the kernel); reading or leaving
+    # something in the folder of another submission (theirs lie in the /tmp that is covered here).
+    for folder in ("/tmp", "/dev/shm"):
+        mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"size={limits['disk_mb']}m,nr_inodes=4096,mode=1777")
+    os.makedirs(run)
+    mount(f"/proc/self/fd/{own}", run, None, MS_BIND)
+    os.close(own)
+    # Attacks: killing, reading or stopping the grader and other submissions: no other process exists in here.
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    os.mkdir("/tmp/submission")
+    return "/tmp/submission"
+
+
+def _ordinary_user(own_namespace: bool) -> None:
+    """No privileges, over nothing; in a user namespace of its own, so that its processes are counted apart."""
+    if os.geteuid() == 0:  # Attack: whatever only root may do; limits on processes do not bind root at all
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+        call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self would belong to root from here on
+    if own_namespace:
+        user, group = os.getuid(), os.getgid()
+        call("unshare", NEWUSER)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    # Attack: undoing the mounts, or anything else that a capability of the new namespace allows.
+    for capability in range(64):
+        if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break
+    call("prctl", PR_CAP_AMBIENT, 4, 0, 0, 0)
+    call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
+
+
+def _limit(limits: dict[str, int]) -> None:
+    """What the kernel's own limits bound, counted from what the warm parent had."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    used = {name: int(status[name].split()[0]) * 1024 for name in ("VmData", "VmSize")}
+    memory = limits["memory_mb"] * MB
+
+    def limit(what: int, value: int, hard: int | None = None) -> None:
+        most = resource.getrlimit(what)[1]
+        bound = [v if most == resource.RLIM_INFINITY else min(v, most) for v in (value, hard or value)]
+        resource.setrlimit(what, tuple(bound))
+
+    limit(resource.RLIMIT_DATA, used["VmData"] + memory)  # Attack: allocating without end
+    limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)  # … and as shared mappings, which the first leaves out
+    limit(resource.RLIMIT_NPROC, limits["processes"])  # Attack: a fork bomb. Threads count too
+    limit(resource.RLIMIT_FSIZE, limits["file_mb"] * MB)  # Attack: one endless file
+    limit(resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1)  # Attack: processes that compute unseen
+    limit(resource.RLIMIT_NOFILE, 256)
+    limit(resource.RLIMIT_CORE, 0)  # Attack: gigabytes of core dump, wherever the system puts them
+    limit(resource.RLIMIT_MEMLOCK, 0)  # Attack: memory that cannot be swapped out
+    limit(resource.RLIMIT_MSGQUEUE, 0)
+
+
+def _refuse_system_calls() -> None:
+    """A seccomp filter over all later system calls of this process and of all that it starts."""
+    import pyseccomp as seccomp
+
+    refuse = seccomp.ERRNO(errno.EPERM)
+    rules = seccomp.SyscallFilter(seccomp.ALLOW)
+    for name in REFUSED:
+        try:
+            rules.add_rule(refuse, name)
+        except OSError:  # a system call that this processor does not have
+            continue
+    # Attack: new namespaces, in which a process has privileges again. clone3 hides its flags: glibc then uses clone.
+    rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
+    for flag in (NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, 0x02000000, 0x40000000):
+        rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
+    # Attack: any network, also the machine's own. Not EPERM, at which libzmq ends the process.
+    rules.add_rule(seccomp.ERRNO(errno.EOPNOTSUPP), "socket", seccomp.Arg(0, seccomp.NE, 1))
+    # Attack: typing into the terminal of whoever grades.
+    rules.add_rule(refuse, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, 0x5412))
+    rules.load()
+
+
+# --- Landlock: where there are no namespaces ---------------------------------------------------------------------
+
+_EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
+_ALL = (1 << 13) - 1  # what the first version of Landlock knows
+_REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
+_ON_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+
+
+def _landlock(run: str, work: str) -> None:
+    """Refuse to open anything but Python, this kernel's own folder and the harmless devices."""
+    version = _libc.syscall(444, None, ctypes.c_size_t(0), 1)
+    handled = _ALL | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    network = 3 if version >= 4 else 0  # all of TCP
+    scoped = 3 if version >= 6 else 0  # signals to, and abstract sockets of, processes outside
+    fields = struct.pack("QQQ", handled, network, scoped)[: 8 if version < 4 else 16 if version < 6 else 24]
+    rules = call("syscall", 444, fields, ctypes.c_size_t(len(fields)), 0)
+    read = _EXECUTE | _READ | _LIST
+    everything = handled & ~_MAKE_DEVICES
+    allowed = dict.fromkeys(readable(), read) | dict.fromkeys(("/proc", "/sys/devices/system/cpu"), _READ | _LIST)
+    allowed |= dict.fromkeys(("/dev/zero", "/dev/urandom", "/dev/random"), _READ) | {"/dev/null": _READ | _WRITE}
+    allowed |= {run: everything, work: everything}
+    for path, rights in allowed.items():
+        if not os.path.exists(path):
+            continue
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rights &= handled if os.path.isdir(path) else handled & _ON_FILES
+        call("syscall", 445, rules, 1, struct.pack("=Qi", rights, place), 0)
+        os.close(place)
+    call("syscall", 446, rules, 0)
+    os.close(rules)
+
+
+def readable() -> list[str]:
+    """What a kernel may read, as the launcher wrote it down: Python, its libraries, and parts of headroom."""
+    return os.environ["HEADROOM_READABLE"].split(os.pathsep)
