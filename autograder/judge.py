@@ -188,7 +188,8 @@ class _Trial:
         called = frozenset().union(*(outcome.called for outcome in self.outcomes))
         forbidden = sorted(called & self.exercise.forbidden, key=lambda f: (f.startswith(("_", "native_")), f))
         if forbidden:
-            return not_judged(name, f"your code calls `{forbidden[0]}`. {self.exercise.forbidden_reason}")
+            said = f"your code calls `{forbidden[0]}`. {self.exercise.forbidden_reason}"
+            return not_judged(name, said, forbidden=forbidden[0])
         if any(outcome.output is not None for outcome in self.outcomes):
             return None
         errors = [outcome.error for outcome in self.outcomes if outcome.error]

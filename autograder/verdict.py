@@ -73,6 +73,7 @@ class Verdict:
         error: the student's own lines of an exception, if one was raised.
         printed: what the code printed on a visible case.
         properties: what else is known of all results, for no points: a title, and whether it holds.
+        forbidden: the function that did the exercise for the student, where that is why nothing is given.
     """
 
     exercise: str
@@ -83,6 +84,7 @@ class Verdict:
     error: tuple[str, ...] = ()
     printed: str = ""
     properties: tuple[tuple[str, bool], ...] = ()
+    forbidden: str = ""
 
     @property
     def passed(self) -> bool:
@@ -219,7 +221,11 @@ _CELL = "padding:.1em .3em;font-size:.75em;text-align:right;min-width:3em;"
 
 
 def not_judged(
-    exercise: str, headline: str, error: tuple[str, ...] = (), mistakes: tuple[Mistake, ...] = ()
+    exercise: str,
+    headline: str,
+    error: tuple[str, ...] = (),
+    mistakes: tuple[Mistake, ...] = (),
+    forbidden: str = "",
 ) -> Verdict:
     """The verdict where nothing could be tried: not attempted, crashed, no answer."""
-    return Verdict(exercise, headline, error=error, mistakes=mistakes)
+    return Verdict(exercise, headline, error=error, mistakes=mistakes, forbidden=forbidden)

@@ -10,19 +10,36 @@ import sys
 import sysconfig
 import tempfile
 import threading
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NOBODY = 65534  # who students' code runs as when root grades
 SECONDS = 120.0  # that the warm parent may take to come up; 4 to 6 are usual
 DEVICES = ("null", "zero", "full", "random", "urandom")
 # Of the course, what a notebook that is graded may import: no reference model, no checkpoint, no answer. Training needs
 # two files of the reference, which answer no exercise.
-OF_HEADROOM = (
-    "__init__.py data environment.py figures.py quiz.py recipes.py training.py reference/loss.py reference/schedule.py"
-).split()
-OF_ETC = ("alternatives", "fonts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "ssl/openssl.cnf")
+OF_HEADROOM = [
+    "__init__.py",
+    "data",
+    "environment.py",
+    "figures.py",
+    "quiz.py",
+    "recipes.py",
+    "training.py",
+    "reference/loss.py",
+    "reference/schedule.py",
+]
+OF_ETC = (
+    "alternatives",
+    "fonts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "ssl/openssl.cnf",
+)
 
 
 class NoIsolation(RuntimeError):
@@ -113,7 +130,9 @@ class WarmParent:
             if path.is_symlink():
                 line += ["--symlink", os.readlink(path), str(path)]
         bound = [(path, "--ro-bind") for path in (*readable(), str(self.code))] + [(str(self.run), "--bind")]
-        for folder in sorted({str(parent) for path, _ in bound for parent in Path(path).parents if parent != Path("/")}):
+        for folder in sorted(
+            {str(parent) for path, _ in bound for parent in Path(path).parents if parent != Path("/")}
+        ):
             line += ["--perms", "0755", "--dir", folder]  # or only root could look for anything below
         for path, how in bound:
             line += [how, path, path]

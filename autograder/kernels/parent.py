@@ -29,12 +29,28 @@ MAX_REQUEST = 1 << 16
 KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes the next
 
 # What a notebook might import, or torch imports when it is first asked for something.
-WARM = (
-    "IPython.core.completer IPython.core.ultratb ipykernel.ipkernel ipykernel.zmqshell matplotlib.pyplot "
-    "matplotlib.backends.backend_agg matplotlib_inline.backend_inline numpy pyseccomp stack_data torch "
-    "torch.nn.functional torch.optim torch.testing torch.utils.data tqdm.auto "
-    "headroom.data headroom.figures headroom.recipes headroom.training"
-).split()
+WARM = [
+    "IPython.core.completer",
+    "IPython.core.ultratb",
+    "ipykernel.ipkernel",
+    "ipykernel.zmqshell",
+    "matplotlib.pyplot",
+    "matplotlib.backends.backend_agg",
+    "matplotlib_inline.backend_inline",
+    "numpy",
+    "pyseccomp",
+    "stack_data",
+    "torch",
+    "torch.nn.functional",
+    "torch.optim",
+    "torch.testing",
+    "torch.utils.data",
+    "tqdm.auto",
+    "headroom.data",
+    "headroom.figures",
+    "headroom.recipes",
+    "headroom.training",
+]
 
 # What a kernel notes about itself, for the instructor: Python's own audit events.
 NOTED = {
@@ -132,8 +148,8 @@ def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     sys.path.insert(0, "")
     import numpy
     import torch
-    from IPython.core.interactiveshell import InteractiveShell
     from ipykernel.kernelapp import IPKernelApp
+    from IPython.core.interactiveshell import InteractiveShell
 
     for module in (random, numpy.random):
         module.seed()  # or every submission would start from the same random state
@@ -235,9 +251,11 @@ class Kernels:
             self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """Attack: a process in a session of its own that outlives its kernel. Orphans become children of this process."""
+        """Attack: a process in a session of its own that outlives its kernel. Orphans become this process's children."""
         while True:
-            kernels = {int(Path(f"/proc/self/fdinfo/{fd}").read_text().split("Pid:")[1].split()[0]) for fd in self.running}
+            kernels = {
+                int(Path(f"/proc/self/fdinfo/{fd}").read_text().split("Pid:")[1].split()[0]) for fd in self.running
+            }
             children = {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
             orphans = children - kernels
             if not orphans:

@@ -8,20 +8,28 @@ import select
 import shutil
 import signal
 import stat
+import sys
 import tempfile
+import time
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
+import zmq.asyncio
+from jupyter_client.asynchronous import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import LocalProvisioner
-from traitlets import Integer
+from traitlets import Integer, default
 
-from autograder.kernels.launch import Fork, warm_parent
-from autograder.kernels.sandbox import NOBODY
+from autograder.kernels.launch import NOBODY, Fork, warm_parent
 
 NAME = "headroom-isolated"  # among jupyter_client's provisioners
 PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING")  # of the environment, nothing else
+LIMITS = ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")
 MAX_COPIED = 200_000_000  # bytes of a submission's folder
+MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel; ZeroMQ drops the connection at a larger one
+MAX_WAITING = 50  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
 
 
 class IsolatedProvisioner(LocalProvisioner):
@@ -31,7 +39,7 @@ class IsolatedProvisioner(LocalProvisioner):
     cannot be isolated, starting one raises `NoIsolation`.
     """
 
-    memory_mb = Integer(4096, help="memory that a kernel may take, beside what the parent has").tag(config=True)
+    memory_mb = Integer(2048, help="memory that a kernel may take, beside what the parent has").tag(config=True)
     disk_mb = Integer(64, help="what a kernel may write into its folder, and again into shared memory").tag(config=True)
     file_mb = Integer(64, help="the largest file that it may write").tag(config=True)
     processes = Integer(64, help="processes and threads that it may have").tag(config=True)
@@ -63,7 +71,7 @@ class IsolatedProvisioner(LocalProvisioner):
             self._run,
             cmd[cmd.index("-m") + 2 :],
             {name: given[name] for name in PASSED_ON if name in given},
-            {name: getattr(self, name) for name in ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")},
+            {name: getattr(self, name) for name in LIMITS} | {"user": NOBODY},
         )
         self.exit_status, self.pgid = None, None
         # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
@@ -144,6 +152,51 @@ class IsolatedProvisioner(LocalProvisioner):
         if self._fork is not None:
             self._fork.close()
             self._fork = None
+
+
+class IsolatedKernelSpecs(KernelSpecManager):
+    """Whatever kernel is asked for: IPython's, in isolation."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        return KernelSpec(
+            name=kernel_name,
+            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            display_name="Python (isolated)",
+            language="python",
+            metadata={"kernel_provisioner": {"provisioner_name": NAME}},
+        )
+
+
+class PromptClient(AsyncKernelClient):
+    """A client that waits no longer than it must, and takes no more than it can hold."""
+
+    @default("context")
+    def _limited_context(self) -> zmq.asyncio.Context:
+        self._created_context = True
+        context = zmq.asyncio.Context()
+        context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
+        context.setsockopt(zmq.RCVHWM, MAX_WAITING)
+        return context
+
+    async def wait_for_ready(self, timeout: float | None = None) -> None:
+        """Wait until the kernel answers and its outputs arrive; jupyter_client waits another 0.2 s for silence."""
+        end = time.monotonic() + (timeout or 60)
+        self.kernel_info()
+        answered = subscribed = False
+        while not (answered and subscribed):
+            try:
+                if not answered:
+                    reply = await self.shell_channel.get_msg(timeout=1)
+                    answered = reply["msg_type"] == "kernel_info_reply"
+                else:
+                    await self.iopub_channel.get_msg(timeout=1)
+                    subscribed = True
+            except Empty:
+                if not await self._async_is_alive():
+                    raise RuntimeError("the kernel ended before it answered") from None
+                if time.monotonic() > end:
+                    raise RuntimeError(f"the kernel did not answer in {timeout or 60:.0f} s") from None
+                self.kernel_info()
 
 
 def copy_plain_files(source: Path, target: Path) -> None:

@@ -19,7 +19,6 @@ import struct
 from pathlib import Path
 
 MB = 1 << 20
-NOBODY = 65534  # who students' code runs as when the grader is root
 
 _libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
@@ -27,14 +26,66 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 163
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 4, 24, 38, 47
 
 # Refused with "operation not permitted": the kernel's less trodden paths, other processes, and what outlives a process.
-REFUSED = (
-    "mount umount2 pivot_root chroot unshare setns fsopen fsconfig fsmount fspick move_mount open_tree mount_setattr "
-    "open_by_handle_at name_to_handle_at bpf perf_event_open userfaultfd io_uring_setup io_uring_enter "
-    "io_uring_register keyctl add_key request_key kexec_load kexec_file_load init_module finit_module delete_module "
-    "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp reboot swapon swapoff acct quotactl settimeofday "
-    "clock_settime clock_adjtime adjtimex iopl ioperm personality shmget msgget semget mq_open memfd_create "
-    "memfd_secret vmsplice fanotify_init syslog sched_setaffinity setpriority ioprio_set"
-).split()
+REFUSED = [
+    "mount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "unshare",
+    "setns",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "move_mount",
+    "open_tree",
+    "mount_setattr",
+    "open_by_handle_at",
+    "name_to_handle_at",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "pidfd_getfd",
+    "kcmp",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "acct",
+    "quotactl",
+    "settimeofday",
+    "clock_settime",
+    "clock_adjtime",
+    "adjtimex",
+    "iopl",
+    "ioperm",
+    "personality",
+    "shmget",
+    "msgget",
+    "semget",
+    "mq_open",
+    "memfd_create",
+    "memfd_secret",
+    "vmsplice",
+    "fanotify_init",
+    "syslog",
+    "sched_setaffinity",
+    "setpriority",
+    "ioprio_set",
+]
 
 
 def call(name: str, *arguments: object) -> int:
@@ -56,7 +107,7 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     Args:
         kind: "namespaces" or "landlock". For the first, this process is the first one in a PID namespace already.
         run: the kernel's own folder: its connection file, its sockets, and in/, a copy of the submission.
-        limits: `memory_mb`, `disk_mb`, `file_mb`, `processes`, `cpu_s`.
+        limits: `memory_mb`, `disk_mb`, `file_mb`, `processes`, `cpu_s`, and `user`, who to be in place of root.
 
     Returns:
         the folder to work in.
@@ -70,9 +121,9 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     if os.geteuid() == 0:
         for folder, folders, files in os.walk(work):
             for name in (".", *folders, *files):
-                os.chown(os.path.join(folder, name), NOBODY, NOBODY)
+                os.chown(os.path.join(folder, name), limits["user"], limits["user"])
     os.environ |= {name: home for name in ("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR", "JUPYTER_RUNTIME_DIR")}
-    _ordinary_user(own_namespace=kind == "namespaces")
+    _ordinary_user(limits["user"], own_namespace=kind == "namespaces")
     # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
     call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)
     _limit(limits)
@@ -101,12 +152,12 @@ def _own_file_system(run: str, limits: dict[str, int]) -> str:
     return "/tmp/submission"
 
 
-def _ordinary_user(own_namespace: bool) -> None:
+def _ordinary_user(instead_of_root: int, own_namespace: bool) -> None:
     """No privileges, over nothing; in a user namespace of its own, so that its processes are counted apart."""
     if os.geteuid() == 0:  # Attack: whatever only root may do; limits on processes do not bind root at all
         os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.setresgid(*3 * [instead_of_root])
+        os.setresuid(*3 * [instead_of_root])
         call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self would belong to root from here on
     if own_namespace:
         user, group = os.getuid(), os.getgid()

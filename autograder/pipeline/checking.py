@@ -47,7 +47,7 @@ def check_notebook(path: Path) -> bool:
         config = Config()
         if os.name != "nt":  # files of our own as channels: no network, and no warning about one
             config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{private}/s"
-        execute = JudgedExecute(timeout=CELL_SECONDS, total_timeout=NOTEBOOK_SECONDS, config=config)
+        execute = JudgedExecute(timeout=CELL_SECONDS, total_timeout=NOTEBOOK_SECONDS, isolated=False, config=config)
         execute.on_verdict = say
         os.environ |= {name: private for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR")}
         execute.preprocess(notebook, {"metadata": {"path": str(path.parent)}})

@@ -7,6 +7,8 @@ import binascii
 import copy
 import re
 import secrets
+import signal
+import sys
 import time
 from collections.abc import Callable
 from importlib.resources import files
@@ -18,19 +20,38 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 from nbgrader import utils
 from nbgrader.preprocessors import Execute
-from traitlets import Float, Integer, default
+from traitlets import Bool, Float, Integer, default
 
 from autograder.exercises import find
 from autograder.judge import NoAnswer, judge
+from autograder.kernels.launch import NoIsolation
+from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
+from autograder.pipeline.integrity import NOTED, Remark, remembered
 from autograder.pipeline.kernel_side import MIME
 from autograder.verdict import Verdict
 
 SCORES = "autograder_scores"  # the key in nbgrader's resources under which the shares of the points travel
+AT_YOUR_RISK = (
+    "To run it unprotected, with your rights on your files: python -m autograder grade --no-isolation, or "
+    "c.JudgedExecute.isolated = False in nbgrader_config.py."
+)
 PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")
 KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
 SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
 OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
 SIGNALS = frozenset({"status", "execute_input", "clear_output"})
+DEATHS = (
+    {  # how an isolated kernel ended → as the end of a sentence
+        -signal.SIGSEGV: " (segmentation fault)",
+        -signal.SIGABRT: " (abort)",
+        -signal.SIGBUS: " (bus error)",
+        -signal.SIGFPE: " (arithmetic fault)",
+        -signal.SIGILL: " (illegal instruction)",
+        -9: " (killed: out of memory, or out of processor time)",
+    }
+    if sys.platform != "win32"
+    else {}
+)
 
 
 def checked_name(cell: NotebookNode) -> str | None:
@@ -59,12 +80,19 @@ class JudgedExecute(Execute):
     cannot be started is the grader's own failure and raises, so that the submission stays ungraded. What stands below
     the last graded code cell cannot change a grade and is not run.
 
-    Each check gets its verdict as its only output, and its share of the points goes into `resources[SCORES]`.
+    The kernel is forked from a warm parent into a sandbox (autograder/kernels/). Cells that are there to be looked at,
+    locked and called reward-…, may use what only students' own notebooks have, and are not run.
+
+    Each check gets its verdict as its only output, and its share of the points goes into `resources[SCORES]`; what an
+    instructor might want to know besides goes into `resources[NOTED]`.
     `on_verdict` is called with each check cell and its verdict as soon as there is one.
     """
 
     on_verdict: Callable[[NotebookNode, Verdict], None] | None = None
 
+    isolated = Bool(True, help="run students' code in a sandbox, or not at all; False is at your own risk").tag(
+        config=True
+    )
     total_timeout = Float(180.0, help="seconds that a whole notebook may take, restarts included").tag(config=True)
     max_restarts = Integer(3, help="fresh kernels that a notebook gets after the first").tag(config=True)
     max_output = Integer(1_000_000, help="characters of output that a cell may produce").tag(config=True)
@@ -86,6 +114,7 @@ class JudgedExecute(Execute):
         self._culprits: dict[int, str] = {}  # cells that are not run again → what happened, as the end of a sentence
         self._errors: dict[int, str] = {}
         self._collecting: str | None = None  # the nonce of the reply that is awaited
+        self._remarks = remembered(nb)
         verdicts: dict[int, Verdict] = {}
         graded = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and utils.is_grade(cell)]
         self._deadline = time.monotonic()
@@ -97,7 +126,7 @@ class JudgedExecute(Execute):
                     verdicts[index] = judge(find(name), lambda request, i=index, n=name: self._ask(i, n, request))
                     if self.on_verdict is not None:
                         self.on_verdict(cell, verdicts[index])
-                elif cell.cell_type == "code":
+                elif cell.cell_type == "code" and not _to_be_looked_at(cell):
                     self._run(index, cell)
         finally:
             self._close_kernel()
@@ -108,20 +137,37 @@ class JudgedExecute(Execute):
             cell.execution_count = None
             cell.outputs = [new_output("display_data", verdict._repr_mimebundle_())]
             scores[cell.metadata.nbgrader.grade_id] = verdict.score
-        resources[SCORES] = scores
+            if verdict.forbidden:
+                self._remark(index, f"calls `{verdict.forbidden}`, which the task forbids", asked=verdict.exercise)
+        resources[SCORES], resources[NOTED] = scores, self._remarks
         return nb, resources
+
+    def _remark(self, index: int, what: str, asked: str = "") -> None:
+        """Note something for the instructor: what a cell does, or what the code does when a check asks for it."""
+        where = f"while `{asked}` was checked" if asked else f"cell {index + 1}"
+        remark = Remark(where, what)
+        if remark not in self._remarks:
+            self._remarks.append(remark)
 
     # --- Kernels -------------------------------------------------------------------------------------------------
 
     def _open_kernel(self) -> None:
         self.reset_execution_trackers()
-        self.create_kernel_manager()
+        manager = self.create_kernel_manager()
+        if self.isolated:
+            manager.kernel_spec_manager = IsolatedKernelSpecs()
+            manager.client_class = f"{PromptClient.__module__}.{PromptClient.__name__}"
         try:
             self.start_new_kernel()
             self.start_new_kernel_client()
             cell = new_code_cell(self._call("prepare"))
             if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
+        except NoIsolation as problem:
+            self._close_kernel()
+            raise NoIsolation(
+                f"students' code is not run, because it cannot be isolated here: {problem}. {AT_YOUR_RISK}"
+            ) from None
         except Exception:
             self._close_kernel()
             raise
@@ -143,7 +189,8 @@ class JudgedExecute(Execute):
 
     def _replay(self, until: int) -> bool:
         for index, cell in enumerate(self.nb.cells[:until]):
-            if cell.cell_type == "code" and index not in self._culprits and not checked_name(cell):
+            again = cell.cell_type == "code" and not checked_name(cell) and not _to_be_looked_at(cell)
+            if again and index not in self._culprits:
                 happened = self._execute(index, copy.deepcopy(cell))
                 if happened:
                     self._culprits[index] = happened
@@ -166,6 +213,7 @@ class JudgedExecute(Execute):
         happened = self._why_not() or self._execute(index, cell)
         if happened:
             self._culprits[index] = happened
+            self._remark(index, happened)
             sentence = f"This cell {happened}."
             cell.outputs = [o for o in cell.get("outputs", []) if o.output_type != "error"]
             cell.outputs.append(new_output("error", ename="NotFinished", evalue=sentence, traceback=[sentence]))
@@ -190,7 +238,8 @@ class JudgedExecute(Execute):
             self.execute_cell(cell, index, store_history=not of_grader)
         except DeadKernelError:
             self._gone = True
-            return "ended the Python process"
+            status = getattr(self.km.provisioner, "exit_status", None)
+            return f"ended the Python process{DEATHS.get(status, '')}"
         except CellTimeoutError:
             self._gone = True
             return f"did not end within {limit}, not even when it was interrupted, and was stopped"
@@ -200,6 +249,8 @@ class JudgedExecute(Execute):
             return "left the Python process in disorder"
         finally:
             self.nb.cells = cells
+            for said in self._said_by_kernel():
+                self._remark(index, said, asked=self._asked if self._collecting else "")
         if self._flooded:
             return f"was stopped after {self.max_output:,} characters of output"
         if any(output.get("ename") == "CellTimeoutError" for output in cell.outputs):
@@ -213,6 +264,7 @@ class JudgedExecute(Execute):
             raise
         except Exception:  # forged by student code: an honest kernel sends nothing that nbclient cannot take
             self.log.exception("a message that cannot be read")
+            self._remark(cell_index, "sent a message that no kernel sends")
             return None
 
     def _take_in(self, msg: dict, cell: NotebookNode, cell_index: int) -> NotebookNode | None:
@@ -224,6 +276,8 @@ class JudgedExecute(Execute):
         if self._collecting and kind == "display_data" and (reply := content["data"].get(MIME)):
             if isinstance(reply, dict) and reply.get("nonce") == self._collecting and len(self._replies) < 2:
                 self._replies.append(reply)
+            else:
+                self._remark(cell_index, "sent a reply that was not asked for", asked=self._asked)
             return None
         self._size += 100 + _characters(content)
         if self._size > self.max_output:
@@ -241,16 +295,19 @@ class JudgedExecute(Execute):
             raise NoAnswer(f"it {reason}.")
         nonce = secrets.token_hex(16)
         cell = new_code_cell(self._call("answer", PROBE, base64.b64encode(request).decode(), name, nonce))
-        self._replies, self._collecting = [], nonce
+        self._replies, self._collecting, self._asked = [], nonce, name
         try:
             happened = self._execute(index, cell)
         finally:
             self._collecting = None
         if happened:
+            self._remark(index, happened, asked=name)
             if self._gone:
                 self._renew(index)
             raise NoAnswer(f"while it was being checked, your code {happened}.")
         errors = [output for output in cell.outputs if output.output_type == "error"]
+        if len(self._replies) > 1:
+            self._remark(index, "sent more than one reply", asked=name)
         if len(self._replies) != 1:
             why = f" ({errors[-1].ename}: {errors[-1].evalue[:200]})" if errors else ""
             raise NoAnswer(f"the check got no answer from the notebook's Python process{why}.")
@@ -263,6 +320,10 @@ class JudgedExecute(Execute):
             return base64.b64decode(reply["reply"], validate=True)
         except (KeyError, TypeError, binascii.Error):
             return b""  # which the judge cannot read, and says so
+
+    def _said_by_kernel(self) -> list[str]:
+        notes = getattr(self.km and self.km.provisioner, "notes", None)
+        return notes() if notes else []
 
     def _why_missing(self, index: int, name: str) -> str:
         """Why a name is not defined, as a sentence."""
@@ -283,6 +344,12 @@ class JudgedExecute(Execute):
         """The text of a cell that calls a function of `kernel_side` in the kernel and leaves no name behind."""
         call = f"space[{function!r}](*{arguments!r})"
         return f"(lambda space: (exec({KERNEL_SIDE!r}, space), {call})[1])({{'__name__': '_headroom_grader'}})"
+
+
+def _to_be_looked_at(cell: NotebookNode) -> bool:
+    """Whether a cell is a reward: locked, worth no points, and nothing that a check needs."""
+    about = cell.metadata.get("nbgrader", {})
+    return bool(about.get("locked")) and not about.get("grade") and about.get("grade_id", "").startswith("reward-")
 
 
 def _characters(value: Any) -> int:

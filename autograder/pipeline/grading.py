@@ -1,11 +1,15 @@
 """An instructor's round: autograde, feedback, export, and a list of what was graded and what was not."""
 
+import shutil
+import sys
 from pathlib import Path
 
+import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.pipeline import labs
 from autograder.pipeline.course import Failed, nbgrader
+from autograder.pipeline.integrity import DONE, SaveIntegrityNote
 
 
 def submitted(course: Path, lab: str) -> list[str]:
@@ -13,12 +17,13 @@ def submitted(course: Path, lab: str) -> list[str]:
     return sorted(path.parent.name for path in (course / "submitted").glob(f"*/{lab}") if path.is_dir())
 
 
-def grade(course: Path, chosen: list[str]) -> list[str]:
+def grade(course: Path, chosen: list[str], isolated: bool = True) -> list[str]:
     """Grade what lies in submitted/, write feedback/ and grades.csv, and print a list.
 
     Args:
         course: the course folder.
         chosen: labs; if empty, all that somebody handed in.
+        isolated: whether students' code runs in a sandbox, or else with the rights of whoever grades.
 
     Returns:
         the submissions without a grade, as "student, lab".
@@ -32,16 +37,37 @@ def grade(course: Path, chosen: list[str]) -> list[str]:
     chosen = chosen or [lab for lab in known if submitted(course, lab)]
     if not any(submitted(course, lab) for lab in chosen):
         raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
+    how = [] if isolated else ["--JudgedExecute.isolated=False"]
+    if not isolated:
+        print("WARNING: students' code runs unprotected, with your rights on your files.", file=sys.stderr)
     database = f"sqlite:///{course / 'gradebook.db'}"
     missing = []
     for lab in chosen:
         if not _in_gradebook(database, lab):
             labs.generate(course, [lab])
-        nbgrader(course, "autograde", lab)  # its status says no more than the list below
+        _forget_half_made(course, lab)
+        nbgrader(course, "autograde", lab, *how)  # its status says no more than the list below
         nbgrader(course, "generate_feedback", lab)
         missing += [f"{student}, {lab}" for student in _report(course, database, lab)]
     nbgrader(course, "export")
     return missing
+
+
+def _forget_half_made(course: Path, lab: str) -> None:
+    """Remove what a grader that was killed left in autograded/: nbgrader would take it for graded, and skip it.
+
+    A notebook is written once with the instructor's cells put back, and again with its verdicts; only then it is done.
+    """
+    for folder in (course / "autograded").glob(f"*/{lab}"):
+        for path in folder.glob("*.ipynb"):
+            try:
+                done = DONE in nbformat.read(path, as_version=4).metadata
+            except (ValueError, OSError):
+                done = False
+            if not done:
+                print(f"{folder.parent.name}, {lab}: grading was broken off before, and begins again.")
+                shutil.rmtree(folder)
+                break
 
 
 def _in_gradebook(database: str, lab: str) -> bool:
@@ -69,5 +95,7 @@ def _report(course: Path, database: str, lab: str) -> list[str]:
                 print(f"{lab}  {student:24}  NOT GRADED")
             else:
                 note = ", more to be graded by hand" if submission.needs_manual_grade else ""
+                if any((course / SaveIntegrityNote.directory.default_value / lab).glob(f"{student}-*.md")):
+                    note += ", see integrity/"
                 print(f"{lab}  {student:24}  {submission.score:5.2f} of {submission.max_score:g}{note}")
     return missing

@@ -12,6 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 from nbgrader.api import Gradebook, Notebook, SourceCell
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from autograder.pipeline.integrity import remember, what_is_restored
+
 MAX_FILE = 20_000_000  # bytes of a submitted notebook
 MAX_CELLS = 2_000
 MAKE_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
@@ -104,6 +106,7 @@ class RestoreCells(NbGraderPreprocessor):
         with Gradebook(about["db_url"]) as gradebook:
             released = _released(gradebook.find_notebook(about["notebook"], about["assignment"]))
         nb.metadata = NotebookNode()  # nbgrader fills in the instructor's kernel
+        remember(nb, what_is_restored(nb.cells, released))
         nb.cells = restore(nb.cells, released)
         return nb, resources
 

@@ -1,0 +1,131 @@
+"""The integrity note: what an instructor might want to know about a submission, beside its score.
+
+What was restored in it, with the difference; what it called that the task forbids; what its code did that a notebook
+has no need to. A note says what was seen and proves nothing about anybody's intent: a deleted check is mostly an
+accident. It changes no score, and students do not get it.
+"""
+
+import difflib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
+
+NOTED = "autograder_noted"  # the key in nbgrader's resources under which the remarks travel
+KEPT = "headroom_restored"  # … and in a notebook's metadata from sanitising, which has resources of its own
+DONE = "headroom_graded"  # in the metadata of a notebook whose verdicts are in the gradebook
+MAX_LINES = 60  # of one difference
+ABOUT = ("grade", "solution", "task", "locked", "points", "cell_type")
+HEAD = (
+    "What was seen while this submission was graded. It changed no score, and it is no proof of anybody's intent: "
+    "cells are deleted by accident, and libraries open files on their own. What the submission's own process reports "
+    "about itself is not complete, and could be made up by it."
+)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One thing that was seen: where, what, and the difference if there is one."""
+
+    where: str
+    what: str
+    difference: str = ""
+
+
+def remembered(notebook: NotebookNode) -> list[Remark]:
+    """The remarks that sanitising left in a notebook, which loses them."""
+    return [Remark(**remark) for remark in notebook.metadata.pop(KEPT, [])]
+
+
+def remember(notebook: NotebookNode, remarks: list[Remark]) -> None:
+    """Leave remarks in a notebook for `remembered`."""
+    if remarks:
+        notebook.metadata[KEPT] = [asdict(remark) for remark in remarks]
+
+
+def what_is_restored(submitted: list[NotebookNode], released: dict[str, NotebookNode]) -> list[Remark]:
+    """How the instructor's cells in a submission differ from those that were released.
+
+    Args:
+        submitted: the student's cells, with any metadata.
+        released: the instructor's cells by grade_id, in order.
+    """
+    given: dict[str, list[tuple[int, NotebookNode]]] = {}
+    for index, cell in enumerate(submitted):
+        about = cell.metadata.get("nbgrader")
+        name = about.get("grade_id") if isinstance(about, dict) else None
+        if isinstance(name, str) and name in released:
+            given.setdefault(name, []).append((index, cell))
+    remarks = []
+    for name, original in released.items():
+        about = original.metadata.nbgrader
+        if name not in given:
+            if about.grade or about.task:
+                remarks.append(Remark(f"cell {name!r}", "was deleted, and is put back"))
+            continue
+        *others, (_, cell) = given[name]
+        where = f"cell {name!r}"
+        if others:
+            remarks.append(Remark(where, f"was there {len(others) + 1} times; the last one counts"))
+        if about.locked and cell.source.strip() != original.source.strip():
+            remarks.append(Remark(where, "was changed, and is put back", _difference(original.source, cell.source)))
+        mine = {key: cell.metadata.nbgrader.get(key, about.get(key)) for key in ABOUT} | {"cell_type": cell.cell_type}
+        wanted = {key: about.get(key) for key in ABOUT} | {"cell_type": original.cell_type}
+        if changed := [f"{key}: {wanted[key]!r} → {mine[key]!r}" for key in ABOUT if mine[key] != wanted[key]]:
+            remarks.append(Remark(where, f"had other properties, which are put back: {', '.join(changed)}"))
+        if tags := cell.metadata.get("tags"):
+            remarks.append(Remark(where, f"had tags, which are dropped: {tags!r}"))
+    order = sorted(given, key=lambda name: given[name][-1][0])
+    if order != [name for name in released if name in given]:
+        moved = _difference("\n".join(name for name in released if name in given), "\n".join(order))
+        remarks.append(Remark("the instructor's cells", "were in another order, which is kept", moved))
+    return remarks
+
+
+def _difference(released: str, submitted: str) -> str:
+    lines = difflib.unified_diff(
+        released.splitlines(), submitted.splitlines(), "released", "submitted", n=1, lineterm=""
+    )
+    return "\n".join(list(lines)[:MAX_LINES])
+
+
+class SaveIntegrityNote(NbGraderPreprocessor):
+    """Writes what was noted about a submission to integrity/LAB/STUDENT-NOTEBOOK.md; nothing where nothing was."""
+
+    directory = Unicode("integrity", help="folder for the notes; relative ones are in the course folder").tag(
+        config=True
+    )
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        about, remarks = resources["nbgrader"], resources.get(NOTED, [])
+        root = Path(self.config.CourseDirectory.get("root", "") or ".")
+        path = root / self.directory / about["assignment"] / f"{about['student']}-{about['notebook']}.md"
+        if remarks:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text(about["student"], about["notebook"], remarks), encoding="utf-8")
+        else:
+            path.unlink(missing_ok=True)
+        nb.metadata[DONE] = True
+        return nb, resources
+
+
+def text(student: str, notebook: str, remarks: list[Remark]) -> str:
+    """A note as Markdown. What came from a submission is shown as code, in which nothing is active."""
+    parts = [f"# {student}, {notebook}", HEAD]
+    for remark in remarks:
+        parts.append(f"- **{_harmless(remark.where)}** {_harmless(remark.what)}")
+        if remark.difference:
+            parts.append("\n".join(f"      {_printable(line)}" for line in remark.difference.splitlines()))
+    return "\n\n".join(parts) + "\n"
+
+
+def _printable(text: str) -> str:
+    """Without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _harmless(text: str) -> str:
+    """On one line, with what is active in Markdown or HTML made plain."""
+    return "".join(f"\\{c}" if c in r"\[]*_#<>!|" else c for c in _printable(text))
