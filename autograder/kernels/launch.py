@@ -2,9 +2,11 @@
 
 import atexit
 import json
+import logging
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +14,7 @@ import tempfile
 import threading
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534  # who students' code runs as when root grades
@@ -62,23 +65,32 @@ class WarmParent:
             raise NoIsolation(f"kernels can be isolated on Linux only, and this is {sys.platform}")
         self.code = code
         problems = []
-        for kind in [kind] if kind else ["namespaces", "landlock"]:
-            self.kind, self.run = kind, Path(tempfile.mkdtemp(prefix="headroom-", dir="/tmp"))  # short: sockets' paths
+        for self.kind in [kind] if kind else ["namespaces", "landlock"]:
+            self.run = Path(tempfile.mkdtemp(prefix="headroom-", dir="/tmp"))  # short: sockets' paths
             self.run.chmod(0o711)
             try:
                 self._start()
                 break
             except (OSError, ValueError, RuntimeError) as problem:
-                problems.append(f"{kind}: {problem}")
+                problems.append(f"{self.kind}: {problem}")
                 self.close()
         else:
             raise NoIsolation("; ".join(problems))
+        if problems:
+            logging.getLogger(__name__).warning(
+                "students' code is isolated less well than it could be, by Landlock alone, because of %s", problems[0]
+            )
         atexit.register(self.close)
 
     def _start(self) -> None:
         if self.kind == "namespaces" and not shutil.which("bwrap"):
             raise RuntimeError("there is no bubblewrap (Debian's and Fedora's package is called bubblewrap)")
+        if self.kind == "landlock" and os.geteuid() == 0:
+            for path in readable():
+                if closed := [folder for folder in Path(path).parents if not folder.stat().st_mode & 0o001]:
+                    raise RuntimeError(f"kernels would not run as root, and only root may enter {closed[0]}")
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # so that the parent's own PID is told
         python = [sys.executable, str(self.code / "parent.py"), self.kind]
         environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
@@ -90,7 +102,7 @@ class WarmParent:
             "PYTHONDONTWRITEBYTECODE": "1",
             "HEADROOM_READABLE": os.pathsep.join(readable()),
         }
-        log = tempfile.TemporaryFile()
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
         self.process = subprocess.Popen(
             self._bubblewrap(python) if self.kind == "namespaces" else python,
             stdin=theirs,
@@ -103,14 +115,15 @@ class WarmParent:
         theirs.close()
         self.control.settimeout(SECONDS)
         try:
-            warm = json.loads(self.control.recv(1 << 16) or b"{}")
+            warm, told, _, _ = self.control.recvmsg(1 << 16, socket.CMSG_SPACE(12))
         except (TimeoutError, ConnectionError):
-            warm = {}
-        if not warm.get("warm"):
+            warm = b""
+        if not warm:
             log.seek(0)
             said = log.read().decode(errors="replace").strip()[-2000:]
             raise RuntimeError(f"the warm parent did not come up: {said or 'it said nothing'}")
         self.control.settimeout(None)
+        self.root = f"/proc/{struct.unpack('iii', told[0][2])[0]}/root" if self.kind == "namespaces" else ""
 
     def _bubblewrap(self, command: list[str]) -> list[str]:
         """The command in namespaces with a read-only root of few folders, without network, processes or privileges."""
@@ -120,7 +133,20 @@ class WarmParent:
         # To give each kernel namespaces of its own, the parent needs one privilege inside of its own user namespace;
         # when root grades there is none, so that what only root may read can be mounted, and kernels drop to nobody.
         line += ["--cap-add", "ALL"] if root else ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
-        line += ["--tmpfs", "/", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/dev", "--dir", "/dev/shm"]
+        line += [
+            "--tmpfs",
+            "/",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+            "--tmpfs",
+            "/run",
+            "--tmpfs",
+            "/dev",
+            "--dir",
+            "/dev/shm",
+        ]
         for device in DEVICES:
             line += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
         line += ["--symlink", "/proc/self/fd", "/dev/fd"]
@@ -129,27 +155,43 @@ class WarmParent:
             path = Path("/", folder)
             if path.is_symlink():
                 line += ["--symlink", os.readlink(path), str(path)]
-        bound = [(path, "--ro-bind") for path in (*readable(), str(self.code))] + [(str(self.run), "--bind")]
-        for folder in sorted(
-            {str(parent) for path, _ in bound for parent in Path(path).parents if parent != Path("/")}
-        ):
+        bound = [*readable(), str(self.code), str(self.run)]
+        for folder in sorted({str(parent) for path in bound for parent in Path(path).parents} - {"/"}):
             line += ["--perms", "0755", "--dir", folder]  # or only root could look for anything below
-        for path, how in bound:
-            line += [how, path, path]
+        for path in bound:
+            line += ["--ro-bind", path, path]
         return [*line, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/", "--", *command]
 
-    def fork(self, run: Path, arguments: list[str], environment: dict[str, str], limits: dict[str, int]) -> "Fork":
+    def room(self, folder: Path) -> tuple[str, str]:
+        """Where a kernel and the grader meet: the folder as the kernel sees it, and as the grader does.
+
+        In a sandbox with namespaces it lies in the parent's memory, which the grader sees through /proc: a kernel has
+        nothing on a disk that it could fill.
+
+        Args:
+            folder: the one under `self.run` that holds what the kernel is given.
+        """
+        run = f"/run/{folder.name}" if self.root else f"{folder}/run"
+        if not self.root:
+            Path(run).mkdir(exist_ok=True)
+            if os.geteuid() == 0:
+                for path in (folder, run):
+                    os.chown(path, NOBODY, NOBODY)
+        return run, self.root + run
+
+    def fork(self, **request: Any) -> "Fork":
         """Ask for a kernel.
 
         Args:
-            run: its own folder, under `self.run`.
+            run: its own folder, from `room`.
+            given: the folder of which it gets a copy.
+            connection: as in a Jupyter connection file.
             arguments: of IPython's kernel.
             environment: what it gets beside the parent's few variables.
             limits: of `sandbox.enter`.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         notes, their_notes = os.pipe()
-        request = {"run": str(run), "arguments": arguments, "environment": environment, "limits": limits}
         try:
             socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno(), their_notes])
             return Fork(ours, notes)

@@ -29,28 +29,12 @@ MAX_REQUEST = 1 << 16
 KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes the next
 
 # What a notebook might import, or torch imports when it is first asked for something.
-WARM = [
-    "IPython.core.completer",
-    "IPython.core.ultratb",
-    "ipykernel.ipkernel",
-    "ipykernel.zmqshell",
-    "matplotlib.pyplot",
-    "matplotlib.backends.backend_agg",
-    "matplotlib_inline.backend_inline",
-    "numpy",
-    "pyseccomp",
-    "stack_data",
-    "torch",
-    "torch.nn.functional",
-    "torch.optim",
-    "torch.testing",
-    "torch.utils.data",
-    "tqdm.auto",
-    "headroom.data",
-    "headroom.figures",
-    "headroom.recipes",
-    "headroom.training",
-]
+WARM = """
+    IPython.core.completer IPython.core.ultratb ipykernel.ipkernel ipykernel.zmqshell matplotlib.pyplot
+    matplotlib.backends.backend_agg matplotlib_inline.backend_inline numpy pyseccomp stack_data torch
+    torch.nn.functional torch.optim torch.testing torch.utils.data tqdm.auto headroom.data headroom.figures
+    headroom.recipes headroom.training
+"""
 
 # What a kernel notes about itself, for the instructor: Python's own audit events.
 NOTED = {
@@ -75,7 +59,7 @@ def warm() -> None:
     sys.modules["debugpy"] = None  # a debugger would open a port, which no kernel may
     importlib.import_module("ipykernel.debugger")
     del sys.modules["debugpy"]
-    for name in WARM:
+    for name in WARM.split():
         importlib.import_module(name)
     import torch
     from IPython.core.ultratb import AutoFormattedTB
@@ -104,7 +88,7 @@ def warm() -> None:
 
 
 class Notes:
-    """What a kernel does that a notebook has no need to, by Python's audit events, into a pipe that is never waited for.
+    """What a kernel does that a notebook has no need to: Python's audit events, into a pipe that nobody waits for.
 
     Evidence, not proof: code that goes round Python is not seen, and a kernel could write anything into the pipe.
     """
@@ -143,8 +127,11 @@ class Notes:
 def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     """Shut the door, then be an IPython kernel until the end."""
     os.environ |= request["environment"]
-    work = sandbox.enter(kind, request["run"], request["limits"])
+    run = request["run"]
+    work = sandbox.enter(kind, run, request["given"], request["limits"])
     os.chdir(work)
+    connection = Path(run, "connection.json")
+    connection.write_text(json.dumps(request["connection"] | {"ip": f"{run}/s"}))
     sys.path.insert(0, "")
     import numpy
     import torch
@@ -156,13 +143,13 @@ def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     torch.seed()
     InteractiveShell.clear_instance()
     app = IPKernelApp.instance()
-    app.initialize(request["arguments"])
+    app.initialize(["-f", str(connection), *request["arguments"]])
     inline = sys.modules["matplotlib_inline.backend_inline"]  # imported while there was no shell to hook into
     inline.configure_inline_support.current_backend = "unset"
     inline._enable_matplotlib_integration()
     os.write(KEPT, b'{"ready": true}')
     os.close(KEPT)
-    here = (work, request["run"], "/dev/", "/proc/", "/sys/", "<", *sandbox.readable())
+    here = (work, run, "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE)
     notes.start(KEPT + 1, here)
     app.start()
 
@@ -192,11 +179,13 @@ class Kernels:
         asked = socket.socket(fileno=descriptors[0])
         try:
             request = json.loads(data)
-            if self.kind == "namespaces":  # the next fork, and only that, begins a PID namespace
+            if self.kind == "namespaces":
+                sandbox.room(request["run"], request["limits"]["user"])
+                # The next fork, and only that, begins a PID namespace
                 sandbox.call("setns", self.own_processes, sandbox.NEWPID)
                 sandbox.call("unshare", sandbox.NEWPID)
             pid = os.fork()
-        except Exception as problem:
+        except Exception as problem:  # whatever a request is, the parent lives on
             asked.send(json.dumps({"refused": repr(problem)}).encode())
             asked.close()
             os.close(descriptors[1])
@@ -208,7 +197,8 @@ class Kernels:
         self.running[watched] = asked
         with contextlib.suppress(OSError):
             socket.send_fds(asked, [json.dumps({"pid": pid}).encode()], [watched])
-        self.events.register(watched, selectors.EVENT_READ, lambda fd, pid=pid: self._ended(fd, pid))
+        run = request["run"]
+        self.events.register(watched, selectors.EVENT_READ, lambda fd, pid=pid, run=run: self._ended(fd, pid, run))
         self.events.register(asked, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
 
     def _be_child(self, request: dict, asked: int, notes: int) -> None:
@@ -237,7 +227,7 @@ class Kernels:
             signal.pidfd_send_signal(watched, signal.SIGKILL)
         self.events.unregister(self.running[watched])
 
-    def _ended(self, watched: int, pid: int) -> None:
+    def _ended(self, watched: int, pid: int, run: str) -> None:
         _, status = os.waitpid(pid, 0)
         self.events.unregister(watched)
         os.close(watched)
@@ -247,11 +237,13 @@ class Kernels:
         with contextlib.suppress(OSError):
             asked.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
         asked.close()
-        if self.kind == "landlock":
+        if self.kind == "namespaces":
+            sandbox.clear(run)
+        else:
             self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """Attack: a process in a session of its own that outlives its kernel. Orphans become this process's children."""
+        """Attack: a process in a session of its own that outlives its kernel. Orphans are this process's children."""
         while True:
             kernels = {
                 int(Path(f"/proc/self/fdinfo/{fd}").read_text().split("Pid:")[1].split()[0]) for fd in self.running

@@ -56,22 +56,23 @@ class IsolatedProvisioner(LocalProvisioner):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         if self._run is None:
             self._run = Path(tempfile.mkdtemp(prefix="k", dir=warm_parent().run))
+            self._room, seen = warm_parent().room(self._run)
             manager = self.parent
-            manager.transport, manager.ip = "ipc", f"{self._run}/s"
-            manager.connection_file = f"{self._run}/c.json"
+            manager.transport, manager.ip = "ipc", f"{seen}/s"
+            manager.connection_file = f"{self._run}/connection.json"
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        copy_plain_files(Path(kwargs.get("cwd") or os.curdir).resolve(), self._run / "in")
-        if os.geteuid() == 0:
-            for path in (self._run, self._run / "c.json"):
-                os.chown(path, NOBODY, NOBODY)
-        given = kwargs.get("env") or os.environ
+        copy_plain_files(Path(kwargs.get("cwd") or os.curdir).resolve(), self._run / "given")
+        environment = kwargs.get("env") or os.environ
+        connection = {name: value for name, value in self.connection_info.items() if name != "ip"}
         self._fork = warm_parent().fork(
-            self._run,
-            cmd[cmd.index("-m") + 2 :],
-            {name: given[name] for name in PASSED_ON if name in given},
-            {name: getattr(self, name) for name in LIMITS} | {"user": NOBODY},
+            run=self._room,
+            given=f"{self._run}/given",
+            connection=connection | {"key": connection["key"].decode()},
+            arguments=cmd[cmd.index(self.parent.connection_file) + 1 :],
+            environment={name: environment[name] for name in PASSED_ON if name in environment},
+            limits={name: getattr(self, name) for name in LIMITS} | {"user": NOBODY},
         )
         self.exit_status, self.pgid = None, None
         # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
@@ -123,7 +124,7 @@ class IsolatedProvisioner(LocalProvisioner):
         await super().cleanup(restart)
         self._let_go()
         if self._run is not None:
-            shutil.rmtree(self._run / "in" if restart else self._run, ignore_errors=True)
+            shutil.rmtree(self._run / "given" if restart else self._run, ignore_errors=True)
             self._run = self._run if restart else None
 
     def notes(self) -> list[str]:

@@ -19,73 +19,24 @@ import struct
 from pathlib import Path
 
 MB = 1 << 20
+# What a kernel may read, as the launcher wrote it down: Python, its libraries, and parts of headroom.
+READABLE = os.environ.pop("HEADROOM_READABLE", "").split(os.pathsep)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
+MNT_DETACH = 2
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 4, 24, 38, 47
 
 # Refused with "operation not permitted": the kernel's less trodden paths, other processes, and what outlives a process.
-REFUSED = [
-    "mount",
-    "umount2",
-    "pivot_root",
-    "chroot",
-    "unshare",
-    "setns",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-    "move_mount",
-    "open_tree",
-    "mount_setattr",
-    "open_by_handle_at",
-    "name_to_handle_at",
-    "bpf",
-    "perf_event_open",
-    "userfaultfd",
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "keyctl",
-    "add_key",
-    "request_key",
-    "kexec_load",
-    "kexec_file_load",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "ptrace",
-    "process_vm_readv",
-    "process_vm_writev",
-    "pidfd_getfd",
-    "kcmp",
-    "reboot",
-    "swapon",
-    "swapoff",
-    "acct",
-    "quotactl",
-    "settimeofday",
-    "clock_settime",
-    "clock_adjtime",
-    "adjtimex",
-    "iopl",
-    "ioperm",
-    "personality",
-    "shmget",
-    "msgget",
-    "semget",
-    "mq_open",
-    "memfd_create",
-    "memfd_secret",
-    "vmsplice",
-    "fanotify_init",
-    "syslog",
-    "sched_setaffinity",
-    "setpriority",
-    "ioprio_set",
-]
+REFUSED = """
+    mount umount2 pivot_root chroot unshare setns fsopen fsconfig fsmount fspick move_mount open_tree mount_setattr
+    open_by_handle_at name_to_handle_at bpf perf_event_open userfaultfd io_uring_setup io_uring_enter
+    io_uring_register keyctl add_key request_key kexec_load kexec_file_load init_module finit_module delete_module
+    ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp reboot swapon swapoff acct quotactl settimeofday
+    clock_settime clock_adjtime adjtimex iopl ioperm personality shmget msgget semget mq_open memfd_create
+    memfd_secret vmsplice fanotify_init syslog sched_setaffinity setpriority ioprio_set
+"""
 
 
 def call(name: str, *arguments: object) -> int:
@@ -101,12 +52,13 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     call("mount", source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), options.encode())
 
 
-def enter(kind: str, run: str, limits: dict[str, int]) -> str:
+def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
     """Shut the door behind this process, for good.
 
     Args:
         kind: "namespaces" or "landlock". For the first, this process is the first one in a PID namespace already.
-        run: the kernel's own folder: its connection file, its sockets, and in/, a copy of the submission.
+        run: the kernel's own folder, for its connection file and its sockets.
+        given: a folder with what the submission may have at hand, which is copied.
         limits: `memory_mb`, `disk_mb`, `file_mb`, `processes`, `cpu_s`, and `user`, who to be in place of root.
 
     Returns:
@@ -114,8 +66,7 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     """
     # Attack: allocating until the machine has no memory. The kernel that takes it goes first, not the grader.
     Path("/proc/self/oom_score_adj").write_text("1000")
-    work = _own_file_system(run, limits) if kind == "namespaces" else f"{run}/work"
-    shutil.copytree(f"{run}/in", work, dirs_exist_ok=True)
+    work = _own_file_system(run, given, limits) if kind == "namespaces" else given
     home = f"{work}/.home"
     os.makedirs(home, exist_ok=True)
     if os.geteuid() == 0:
@@ -134,22 +85,36 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     return work
 
 
-def _own_file_system(run: str, limits: dict[str, int]) -> str:
-    """Mounts of its own: an empty /tmp with this kernel's folder in it, and /proc with this kernel's processes."""
+def _own_file_system(run: str, given: str, limits: dict[str, int]) -> str:
+    """Mounts of its own: an empty /tmp, its own folder and no other under /run, /proc with its own processes only."""
     call("unshare", NEWNS | NEWIPC | NEWUTS)
     mount("", "/", None, MS_REC | MS_PRIVATE)
-    own = os.open(run, os.O_PATH)
-    # Attacks: filling the disk (these lie in memory, have a size, and vanish with the kernel); reading or leaving
-    # something in the folder of another submission (theirs lie in the /tmp that is covered here).
-    for folder in ("/tmp", "/dev/shm"):
-        mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"size={limits['disk_mb']}m,nr_inodes=4096,mode=1777")
-    os.makedirs(run)
+    own, copied = (os.open(folder, os.O_PATH) for folder in (run, given))
+    # Attacks: filling the disk (what a kernel can write lies in memory, has a size, and vanishes with it); reading or
+    # leaving something in the folders of another submission (theirs lie in what is covered here).
+    for folder, size in (("/tmp", limits["disk_mb"]), ("/dev/shm", limits["disk_mb"]), ("/run", 1)):
+        mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size}m,nr_inodes=4096,mode=1777")
+    os.mkdir(run)
     mount(f"/proc/self/fd/{own}", run, None, MS_BIND)
-    os.close(own)
+    shutil.copytree(f"/proc/self/fd/{copied}", "/tmp/submission")
+    for folder in (own, copied):
+        os.close(folder)
     # Attacks: killing, reading or stopping the grader and other submissions: no other process exists in here.
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    os.mkdir("/tmp/submission")
     return "/tmp/submission"
+
+
+def room(run: str, user: int) -> None:
+    """Make the folder of one kernel, where it and the grader meet: in memory, too small to be filled with much."""
+    os.mkdir(run)
+    owner = f",uid={user},gid={user}" if os.geteuid() == 0 else ""
+    mount("tmpfs", run, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size=1m,nr_inodes=64,mode=700{owner}")
+
+
+def clear(run: str) -> None:
+    """Take the folder of a kernel that has ended away."""
+    call("umount2", run.encode(), MNT_DETACH)
+    os.rmdir(run)
 
 
 def _ordinary_user(instead_of_root: int, own_namespace: bool) -> None:
@@ -201,7 +166,7 @@ def _refuse_system_calls() -> None:
 
     refuse = seccomp.ERRNO(errno.EPERM)
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
-    for name in REFUSED:
+    for name in REFUSED.split():
         try:
             rules.add_rule(refuse, name)
         except OSError:  # a system call that this processor does not have
@@ -236,7 +201,7 @@ def _landlock(run: str, work: str) -> None:
     rules = call("syscall", 444, fields, ctypes.c_size_t(len(fields)), 0)
     read = _EXECUTE | _READ | _LIST
     everything = handled & ~_MAKE_DEVICES
-    allowed = dict.fromkeys(readable(), read) | dict.fromkeys(("/proc", "/sys/devices/system/cpu"), _READ | _LIST)
+    allowed = dict.fromkeys(READABLE, read) | dict.fromkeys(("/proc", "/sys/devices/system/cpu"), _READ | _LIST)
     allowed |= dict.fromkeys(("/dev/zero", "/dev/urandom", "/dev/random"), _READ) | {"/dev/null": _READ | _WRITE}
     allowed |= {run: everything, work: everything}
     for path, rights in allowed.items():
@@ -248,8 +213,3 @@ def _landlock(run: str, work: str) -> None:
         os.close(place)
     call("syscall", 446, rules, 0)
     os.close(rules)
-
-
-def readable() -> list[str]:
-    """What a kernel may read, as the launcher wrote it down: Python, its libraries, and parts of headroom."""
-    return os.environ["HEADROOM_READABLE"].split(os.pathsep)
