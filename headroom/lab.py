@@ -28,6 +28,9 @@ def course_folder(start: Path) -> Path:
 def private_environment(state: Path, config: Path) -> dict[str, str]:
     """Return the variables that keep Jupyter, IPython, Matplotlib and nbgrader out of the home folder.
 
+    And one that keeps torch from burning a core while it waits: with tensors as small as the course's, threads that spin
+    at every operation make a notebook ten times slower as soon as another program wants the second core.
+
     Args:
         state: the folder that takes everything they write.
         config: the folder of committed Jupyter configuration.
@@ -50,6 +53,7 @@ def private_environment(state: Path, config: Path) -> dict[str, str]:
         "JUPYTER_CONFIG_PATH": str(config),
         "JUPYTER_PATH": "",
         "JUPYTER_PREFER_ENV_PATH": "1",
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
         "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]),
     }
 

@@ -48,7 +48,7 @@ def hand_in(course: Path, lab: str, student: str) -> None:
         case "" | "untouched" | "cut off" | "empty file":
             pass
         case "a cell that kills the kernel":
-            notebook.cells.insert(check, new_code_cell("import os\nos.kill(os.getpid(), 9)"))
+            notebook.cells.insert(check, new_code_cell("import os\nos._exit(1)"))
         case "check deleted":
             del notebook.cells[check]
         case "check tampered with":

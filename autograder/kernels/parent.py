@@ -5,8 +5,8 @@
 It knows no answer and no secret, because a forked kernel can read all of its memory. It has one thread, because a fork
 copies one only. Whoever holds the other end of the control socket sends a request as JSON, with two descriptors: a
 socket for this kernel alone, and the pipe into which its notes go. On the kernel's socket the parent answers
-`{"pid": …}` with a pidfd, then `{"ready": true}` comes from the kernel, and in the end `{"exit": status}`. Closing the
-socket kills the kernel; closing the control socket ends the parent and all its kernels.
+`{"pid": …}` with a pidfd, then `{"ready": true, "took": {step: seconds}}` comes from the kernel, and in the end
+`{"exit": status}`. Closing the socket kills the kernel; closing the control socket ends the parent and all its kernels.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -128,7 +129,9 @@ def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     """Shut the door, then be an IPython kernel until the end."""
     os.environ |= request["environment"]
     run = request["run"]
+    begun = time.perf_counter()
     work = sandbox.enter(kind, run, request["given"], request["limits"])
+    shut = time.perf_counter()
     os.chdir(work)
     connection = Path(run, "connection.json")
     connection.write_text(json.dumps(request["connection"] | {"ip": f"{run}/s"}))
@@ -147,7 +150,8 @@ def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     inline = sys.modules["matplotlib_inline.backend_inline"]  # imported while there was no shell to hook into
     inline.configure_inline_support.current_backend = "unset"
     inline._enable_matplotlib_integration()
-    os.write(KEPT, b'{"ready": true}')
+    took = {"sandbox": shut - begun, "IPython": time.perf_counter() - shut}
+    os.write(KEPT, json.dumps({"ready": True, "took": took}).encode())
     os.close(KEPT)
     here = (work, run, "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE)
     notes.start(KEPT + 1, here)

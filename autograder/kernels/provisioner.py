@@ -46,6 +46,7 @@ class IsolatedProvisioner(LocalProvisioner):
     cpu_s = Integer(1800, help="processor seconds that each of its processes may take").tag(config=True)
 
     exit_status: int | None = None
+    took: dict[str, float] | None = None  # seconds of the steps of the last start
     _fork: Fork | None = None
     _run: Path | None = None
 
@@ -82,6 +83,7 @@ class IsolatedProvisioner(LocalProvisioner):
         if not told.get("ready"):
             self._let_go()
             raise RuntimeError(f"the kernel did not start: {told.get('failed', told)}")
+        self.took = told["took"]
         return self.connection_info
 
     async def poll(self) -> int | None:

@@ -1,0 +1,286 @@
+"""Seconds for each submission: stock nbgrader against the course's isolated grading, side by side in one run.
+
+    python benchmarks/grading.py [--submissions 10] [--compare]
+
+The same hand-ins to labs 2 and 4 are graded with nbgrader's own defaults (a cold kernel each; the check cell asserts in
+it) and with the course's configuration (isolated kernels; the judge outside). Times are wall times of the whole command
+`nbgrader autograde LAB`; the time of one submission is the slope between few and many, so that what a command pays once
+is told apart. `--compare` grades 60 honest hand-ins both ways and lists where the scores differ. Writes
+benchmarks/results/grading.md (and grading-scores.md).
+"""
+
+import argparse
+import contextlib
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY))
+
+from headroom.lab import private_environment  # noqa: E402
+from tests.answers import found  # noqa: E402
+
+RESULTS = Path(__file__).parent / "results"
+LABS = {
+    "lab02_multi_head": ("multi-head", "MultiHeadSelfAttention"),
+    "lab04_layer_norm": ("layer-norm", "LayerNorm"),
+}
+FEW = 2
+STOCK = """
+c.CourseDirectory.course_id = "headroom"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "labs"
+c.ExecutePreprocessor.timeout = 240
+"""
+
+
+def written(exercise: str, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Name and text of a cell for each of the suite's answers to an exercise."""
+    for kind in kinds:
+        for name, answer in found(kind):
+            if name == exercise and inspect.isclass(answer):
+                text = inspect.getsource(inspect.getmodule(answer))
+                text = text.replace(
+                    "from tests.answers import answers", "answers = lambda *about: lambda answer: answer"
+                )
+                yield f"{kind}-{answer.__name__.lower()}", f"{text}\n\nclass {exercise}({answer.__name__}):\n    pass\n"
+
+
+def course(folder: Path, lab: str, cells: dict[str, str], stock: bool, rewards: bool = True) -> Path:
+    """A course folder with one lab, and a hand-in for each of `cells` (student → text of the solution cell)."""
+    for name in ("solutions", "labs"):
+        shutil.copytree(REPOSITORY / name / lab, folder / name / lab, ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(REPOSITORY / "jupyter", folder / "jupyter")
+    config = STOCK if stock else (REPOSITORY / "nbgrader_config.py").read_text(encoding="utf-8")
+    (folder / "nbgrader_config.py").write_text(config, encoding="utf-8")
+    (released,) = (folder / "labs" / lab).glob("*.ipynb")
+    (source,) = (folder / "solutions" / lab).glob("*.ipynb")
+    if not rewards:
+        for path in (released, source):
+            notebook = nbformat.read(path, as_version=4)
+            notebook.cells = [cell for cell in notebook.cells if not grade_id(cell).startswith("reward-")]
+            nbformat.write(notebook, path)
+    run(folder, "generate_assignment", lab, "--force", "--create")
+    for student, text in cells.items():
+        notebook = nbformat.read(released, as_version=4)
+        for cell in notebook.cells:
+            if grade_id(cell) == LABS[lab][0]:
+                cell.source = text
+        (folder / "submitted" / student / lab).mkdir(parents=True)
+        nbformat.write(notebook, folder / "submitted" / student / lab / released.name)
+    return folder
+
+
+def grade_id(cell: nbformat.NotebookNode) -> str:
+    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    state = folder / ".headroom"
+    state.mkdir(exist_ok=True)
+    return {**os.environ, **private_environment(state, folder / "jupyter")}
+
+
+def run(folder: Path, *arguments: str) -> float:
+    """Run an nbgrader command in a course; the seconds that it took."""
+    begun = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
+    return time.perf_counter() - begun
+
+
+def scores(folder: Path, lab: str) -> dict[str, float]:
+    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
+        return {s.student.id: s.score for s in gradebook.assignment_submissions(lab)}
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="headroom-bench-") as folder:
+        yield Path(folder)
+
+
+def slope(lab: str, cells: dict[str, str], *options: str, **how: bool) -> tuple[float, float]:
+    """Seconds that one submission takes, and that the command takes for all."""
+    few = dict(list(cells.items())[:FEW])
+    with scratch() as a, scratch() as b:
+        less = run(course(a, lab, few, **how), "autograde", lab, *options)
+        more = run(course(b, lab, cells, **how), "autograde", lab, *options)
+    return (more - less) / (len(cells) - FEW), more
+
+
+IN_ONE_PROCESS = """
+import json, statistics, sys, time
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config.loader import PyFileConfigLoader
+from autograder.judge import judge
+from autograder.kernels.launch import warm_parent
+from autograder.kernels.provisioner import IsolatedProvisioner
+from autograder.pipeline import execute
+
+config = PyFileConfigLoader("nbgrader_config.py", path=".").load_config()
+api = NbGraderAPI(CourseDirectory(config=config), config=config)
+begun = time.perf_counter()
+warm_parent()
+warming = time.perf_counter() - begun
+spent = {}
+
+
+def timed(owner, name, step):
+    plain = getattr(owner, name)
+
+    def call(*arguments, **named):
+        begun = time.perf_counter()
+        try:
+            return plain(*arguments, **named)
+        finally:
+            spent[step] = spent.get(step, 0.0) + time.perf_counter() - begun
+
+    setattr(owner, name, call)
+
+
+timed(execute.JudgedExecute, "preprocess", "all of running and judging")
+timed(execute.JudgedExecute, "_open_kernel", "kernel: fork, sandbox, IPython, first answer")
+timed(execute.JudgedExecute, "_close_kernel", "kernel: end")
+timed(execute.JudgedExecute, "_run", "the notebook's own cells")
+timed(execute.JudgedExecute, "_ask", "the student's code, asked by the checks")
+timed(execute, "judge", "checks in all")
+started = []
+launch = IsolatedProvisioner.launch_kernel
+
+
+async def noted(self, *arguments, **named):
+    info = await launch(self, *arguments, **named)
+    started.append(self.took)
+    return info
+
+
+IsolatedProvisioner.launch_kernel = noted
+rows = []
+for student in sys.argv[2:]:
+    spent.clear()
+    begun = time.perf_counter()
+    result = api.autograde(sys.argv[1], student, force=True, create=True)
+    assert result["success"], result
+    spent["in all"] = time.perf_counter() - begun
+    rows.append(dict(spent))
+rows = rows[2:]
+middle = {step: statistics.median(row.get(step, 0.0) for row in rows) for step in rows[0]}
+sandbox = {step: statistics.median(took[step] for took in started) for step in started[0]}
+print(json.dumps({"warming": warming, "middle": middle, "started": sandbox}))
+"""
+
+
+def in_one_process(lab: str, cells: dict[str, str], rewards: bool) -> dict:
+    """The course's grading with many submissions in one process: medians of the steps of one submission."""
+    import json
+
+    with scratch() as folder:
+        course(folder, lab, cells, stock=False, rewards=rewards)
+        done = subprocess.run(
+            [sys.executable, "-c", IN_ONE_PROCESS, lab, *cells],
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def time_lab(lab: str, count: int) -> list[str]:
+    """The tables of one lab, as lines of Markdown."""
+    texts = [text for _, text in written(LABS[lab][1], ("right",))]
+    cells = {f"s{i:02d}": texts[i % len(texts)] for i in range(count)}
+    like = {}
+    like["stock nbgrader"] = slope(lab, cells, stock=True)
+    like["stock nbgrader, without the cells that only show a reward"] = slope(lab, cells, stock=True, rewards=False)
+    like["the course's configuration, cold kernel, no isolation"] = slope(
+        lab, cells, "--JudgedExecute.isolated=False", stock=False
+    )
+    like["the course's configuration, isolated kernels"] = slope(lab, cells, stock=False)
+    one = in_one_process(lab, cells, rewards=True)
+    like["the same, many submissions in one process"] = (one["middle"]["in all"], float("nan"))
+    base = like["stock nbgrader"][0]
+    fair = like["stock nbgrader, without the cells that only show a reward"][0]
+    lines = [f"## {lab}, {count} submissions", ""]
+    lines += ["| | s for each submission | s for the command | stock takes … times as long | … without rewards |"]
+    lines += ["|---|---|---|---|---|"]
+    for name, (each, whole) in like.items():
+        command = "" if whole != whole else f"{whole:.1f}"
+        lines.append(f"| {name} | {each:.2f} | {command} | {base / each:.1f} | {fair / each:.1f} |")
+    lines += [
+        "",
+        f"Starting the warm parent, once for each command: {one['warming']:.1f} s. Where the time of one goes:",
+        "",
+    ]
+    lines += ["| step, in one process | median ms |", "|---|---|"]
+    lines += [f"| {step} | {1000 * seconds:.0f} |" for step, seconds in one["middle"].items()]
+    lines += [f"| of the kernel's start: {step} | {1000 * seconds:.1f} |" for step, seconds in one["started"].items()]
+    return [*lines, ""]
+
+
+def compare(count: int = 30) -> str:
+    """Grade honest hand-ins both ways: for each lab `count`, right and wrong ones from the suite's answers."""
+    lines = ["# Scores: stock nbgrader and the course's grading", ""]
+    for lab, (_, exercise) in LABS.items():
+        right, wrong = (list(written(exercise, (kind,))) for kind in ("right", "wrong"))
+        chosen = right[: count // 2]
+        chosen += wrong[:: max(1, len(wrong) // (count - len(chosen)))][: count - len(chosen)]
+        graded = []
+        for stock in (True, False):
+            with scratch() as folder:
+                run(course(folder, lab, dict(chosen), stock=stock, rewards=False), "autograde", lab)
+                graded.append(scores(folder, lab))
+        stock_scores, ours = graded
+        same = [s for s in ours if ours[s] == stock_scores.get(s)]
+        partial = {s for s in ours if s not in same and stock_scores.get(s) == 0 < ours[s]}
+        lines += [f"## {lab}: {len(ours)} hand-ins", ""]
+        lines += [
+            f"The same score: {len(same)}. A share of the points where stock knows only all or nothing: {len(partial)}."
+        ]
+        lines += ["", "| hand-in | stock | the course's |", "|---|---|---|"]
+        lines += [f"| {s} | {stock_scores.get(s)} | {ours[s]} |" for s in sorted(ours) if s not in same]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--submissions", type=int, default=10, help=f"more than {FEW}")
+    parser.add_argument("--compare", action="store_true", help="compare scores instead of times")
+    chosen = parser.parse_args()
+    if chosen.submissions <= FEW:
+        parser.error(f"--submissions {chosen.submissions}: more than {FEW} are needed")
+    if chosen.compare:
+        text = compare()
+        (RESULTS / "grading-scores.md").write_text(text, encoding="utf-8")
+    else:
+        who = "root" if os.geteuid() == 0 else "an ordinary user"
+        text = f"# Grading\n\nBy `benchmarks/grading.py`, as {who}, on {os.cpu_count()} CPU cores.\n\n"
+        text += "\n".join(line for lab in LABS for line in time_lab(lab, chosen.submissions))
+        (RESULTS / "grading.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
