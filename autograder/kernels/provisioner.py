@@ -42,7 +42,7 @@ class IsolatedProvisioner(LocalProvisioner):
     memory_mb = Integer(2048, help="memory that a kernel may take, beside what the parent has").tag(config=True)
     disk_mb = Integer(64, help="what a kernel may write into its folder, and again into shared memory").tag(config=True)
     file_mb = Integer(64, help="the largest file that it may write").tag(config=True)
-    processes = Integer(64, help="processes and threads that it may have").tag(config=True)
+    processes = Integer(32, help="processes and threads that it may have").tag(config=True)
     cpu_s = Integer(1800, help="processor seconds that each of its processes may take").tag(config=True)
 
     exit_status: int | None = None

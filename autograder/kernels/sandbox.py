@@ -10,6 +10,7 @@ Both drop to an ordinary user, refuse dangerous system calls, and bound memory, 
 Each guard says which attack it stops; tests/redteam/ runs each attack, and test_guards.py each one without its guard.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -77,7 +78,7 @@ def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
     _ordinary_user(limits["user"], own_namespace=kind == "namespaces")
     # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
     call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)
-    _limit(limits)
+    _limit(limits, counted=1 if kind == "namespaces" else _threads_of(os.getuid()))
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # Attack: programs that run as root (setuid)
     if kind == "landlock":
         _landlock(run, work)
@@ -138,8 +139,18 @@ def _ordinary_user(instead_of_root: int, own_namespace: bool) -> None:
     call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
 
 
-def _limit(limits: dict[str, int]) -> None:
-    """What the kernel's own limits bound, counted from what the warm parent had."""
+def _threads_of(user: int) -> int:
+    """How many threads a user has on this machine: without a namespace of their own, a kernel's count among them."""
+    count = 0
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if path.stat().st_uid == user:
+                count += len(os.listdir(path / "task"))
+    return count
+
+
+def _limit(limits: dict[str, int], counted: int) -> None:
+    """What the kernel's own limits bound, counted from what the warm parent and, of processes, the user has."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     used = {name: int(status[name].split()[0]) * 1024 for name in ("VmData", "VmSize")}
     memory = limits["memory_mb"] * MB
@@ -151,7 +162,7 @@ def _limit(limits: dict[str, int]) -> None:
 
     limit(resource.RLIMIT_DATA, used["VmData"] + memory)  # Attack: allocating without end
     limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)  # … and as shared mappings, which the first leaves out
-    limit(resource.RLIMIT_NPROC, limits["processes"])  # Attack: a fork bomb. Threads count too
+    limit(resource.RLIMIT_NPROC, counted + limits["processes"])  # Attack: a fork bomb. Threads count too
     limit(resource.RLIMIT_FSIZE, limits["file_mb"] * MB)  # Attack: one endless file
     limit(resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1)  # Attack: processes that compute unseen
     limit(resource.RLIMIT_NOFILE, 256)
