@@ -155,6 +155,21 @@ def test_nothing_of_a_student_runs_in_feedback(sections: dict, lab: str, student
     assert not [tag for tag in tags if re.search(r"\son\w+\s*=|javascript:", tag)]
 
 
+@pytest.mark.parametrize(
+    ("student", "seen"),
+    [
+        ("ada", None),
+        ("rosa", "cell 'check-multi-head'** was deleted, and is put back"),
+        ("sven", "+10.0"),
+        ("quinn", "ended the Python process"),
+    ],
+)
+def test_what_was_put_back_is_noted_for_the_instructor(sections: dict, student: str, seen: str | None) -> None:
+    path = sections["lab02_multi_head", student] / "integrity" / "lab02_multi_head" / f"{student}-multi_head.md"
+    assert path.exists() == (seen is not None)
+    assert seen is None or seen in path.read_text(encoding="utf-8")
+
+
 def processes_of(course: Path) -> set[int]:
     """Processes whose environment names the course folder: its kernels, and what they started."""
     found = set()

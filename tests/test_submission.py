@@ -10,6 +10,8 @@ from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from autograder.kernels import provisioner
+from autograder.kernels.launch import NoIsolation
 from autograder.pipeline.execute import JudgedExecute, checked_name
 from autograder.pipeline.feedback import clean_html, markdown2html
 from autograder.pipeline.submission import Unreadable, read, restore
@@ -131,7 +133,18 @@ def test_links_and_folders_are_not_read(tmp_path: Path) -> None:
 def test_a_kernel_that_cannot_start_leaves_the_submission_ungraded() -> None:
     notebook = new_notebook(cells=submitted(*RELEASED))
     with pytest.raises(NoSuchKernel):
-        JudgedExecute(kernel_name="no-such-kernel").preprocess(notebook, ResourcesDict())
+        JudgedExecute(kernel_name="no-such-kernel", isolated=False).preprocess(notebook, ResourcesDict())
+
+
+def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise NoIsolation("this machine is a toaster")
+
+    monkeypatch.setattr(provisioner, "warm_parent", refuse)
+    notebook = new_notebook(cells=submitted(*RELEASED))
+    with pytest.raises(NoIsolation, match=r"this machine is a toaster\..*--no-isolation"):
+        JudgedExecute().preprocess(notebook, ResourcesDict())
+    assert not any(cell.outputs for cell in notebook.cells)
 
 
 @pytest.mark.parametrize("source", ["check(First).score", "check(First, 1)", "print(check(First))", "check('First')"])

@@ -1,0 +1,97 @@
+"""The integrity note: what it says of a submission, and that nothing of it is active."""
+
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+from traitlets.config import Config
+
+from autograder.pipeline.integrity import DONE, NOTED, Remark, SaveIntegrityNote, remember, remembered, text
+from autograder.pipeline.integrity import what_is_restored as restored
+
+ABOUT = {"grade": False, "solution": False, "task": False, "locked": False, "cell_type": "code"}
+
+
+def cell(name: str, source: str, **about: bool | float) -> NotebookNode:
+    return new_code_cell(source, metadata={"nbgrader": ABOUT | {"grade_id": name} | about})
+
+
+def released() -> dict[str, NotebookNode]:
+    return {
+        "setup": cell("setup", "import torch", locked=True),
+        "answer": cell("answer", "# YOUR CODE", solution=True),
+        "check": cell("check", "check(Answer)", grade=True, locked=True, points=4.0),
+    }
+
+
+def handed_in() -> dict[str, NotebookNode]:
+    cells = released()
+    cells["answer"].source = "class Answer: pass"
+    return cells
+
+
+def test_of_an_honest_submission_nothing_is_said() -> None:
+    cells = list(handed_in().values())
+    cells.insert(1, new_code_cell("print('mine')"))
+    assert restored(cells, released()) == []
+
+
+def test_a_deleted_check_is_said_and_a_deleted_setup_is_not() -> None:
+    cells = handed_in()
+    assert restored([cells["answer"]], released()) == [Remark("cell 'check'", "was deleted, and is put back")]
+
+
+def test_a_changed_check_is_shown_with_its_difference() -> None:
+    cells = handed_in()
+    cells["check"].source = "4.0"
+    (remark,) = restored(list(cells.values()), released())
+    assert "was changed" in remark.what
+    assert "-check(Answer)" in remark.difference.splitlines() and "+4.0" in remark.difference.splitlines()
+
+
+def test_other_properties_and_tags_are_said() -> None:
+    cells = handed_in()
+    cells["check"].metadata.nbgrader.update(points=400.0, locked=False)
+    cells["check"].metadata.tags = ["skip-execution"]
+    said = [remark.what for remark in restored(list(cells.values()), released())]
+    assert any("locked: True → False, points: 4.0 → 400.0" in what for what in said)
+    assert any("skip-execution" in what for what in said)
+
+
+def test_copies_and_another_order_are_said() -> None:
+    cells = handed_in()
+    said = [r.what for r in restored([cells["check"], cells["setup"], cells["answer"], cells["answer"]], released())]
+    assert said == ["was there 2 times; the last one counts", "were in another order, which is kept"]
+
+
+@pytest.mark.parametrize("about", [None, 7, [], {"grade_id": ["check"]}, {"grade_id": None}])
+def test_metadata_of_any_kind_is_read(about: object) -> None:
+    odd = new_code_cell("x")
+    odd.metadata["nbgrader"] = about
+    assert restored([*handed_in().values(), odd], released()) == []
+
+
+def test_remarks_travel_through_a_notebook_and_leave_it() -> None:
+    notebook, remarks = new_notebook(), [Remark("here", "was seen", "-a\n+b")]
+    remember(notebook, remarks)
+    assert remembered(notebook) == remarks
+    assert remembered(notebook) == [] and not notebook.metadata
+
+
+def test_nothing_in_a_note_is_active() -> None:
+    page = text("ada", "lab", [Remark("x", "opened '<script>' [a](javascript:b)\x1b[2J", "+`</pre><b>\x07")])
+    listed = page.split("\n- ")[1]
+    assert "\x1b" not in page and "\x07" not in page
+    assert "\\<script\\>" in listed and "\\[a\\](" in listed
+    assert "\n      +`</pre><b>" in page  # indented by six in a list: code
+
+
+def test_a_note_is_written_where_something_was_seen_and_taken_away_where_not(tmp_path: Path) -> None:
+    save = SaveIntegrityNote(config=Config(CourseDirectory={"root": str(tmp_path)}))
+    about = {"nbgrader": {"assignment": "lab", "student": "ada", "notebook": "one"}}
+    path = tmp_path / "integrity" / "lab" / "ada-one.md"
+    notebook, _ = save.preprocess(new_notebook(), {**about, NOTED: [Remark("cell 3", "forked")]})
+    assert "- **cell 3** forked" in path.read_text(encoding="utf-8") and notebook.metadata[DONE]
+    save.preprocess(new_notebook(), {**about, NOTED: []})
+    assert not path.exists()
