@@ -21,6 +21,7 @@ from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
 Ask = Callable[[bytes], bytes]
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
+MAX_AXES = 16  # of one of them
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
 MAX_FOLLOWED = 30  # of these, how many are followed stage by stage
 MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
@@ -134,10 +135,12 @@ class _Trial:
         drawn, total = {}, 0
         for item in _dicts(reply, "parameters"):
             name, shape, constant = item.get("name"), item.get("shape"), item.get("constant")
-            if not isinstance(name, str) or not isinstance(shape, list) or not all(type(n) is int for n in shape):
+            if not isinstance(name, str) or not isinstance(shape, list) or len(shape) > MAX_AXES:
+                raise _Malformed
+            if not all(type(n) is int and 0 <= n <= MAX_WEIGHTS for n in shape):
                 raise _Malformed
             total += int(np.prod(shape, dtype=object))
-            if min(shape, default=0) < 0 or total > MAX_WEIGHTS:
+            if total > MAX_WEIGHTS:
                 raise _Malformed
             if item.get("trained") is not True and np.prod(shape) == 1:
                 continue  # a constant, such as a scale, that the student keeps as a frozen parameter
@@ -149,7 +152,7 @@ class _Trial:
                 name,
                 tuple(shape),
                 item.get("trained") is True,
-                float(constant) if isinstance(constant, int | float) else None,
+                constant if type(constant) is float else None,
             )
             drawn[name] = (parameter, torch.from_numpy(np.asarray(values)).requires_grad_())
         return drawn

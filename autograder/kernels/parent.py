@@ -105,8 +105,11 @@ class Notes:
         self.to, self.allowed = to, allowed
 
     def hook(self, event: str, values: tuple) -> None:
-        if self.to is None or not self.left:
-            return
+        if self.to is not None and self.left:
+            with contextlib.suppress(Exception):  # what is raised here would become an error of the student's line
+                self._note(event, values)
+
+    def _note(self, event: str, values: tuple) -> None:
         if event in NOTED:
             said = NOTED[event].format(*values)
         elif event == "open" and isinstance(values[0], str):
@@ -121,8 +124,7 @@ class Notes:
         if said not in self.seen:
             self.seen.add(said)
             self.left -= 1
-            with contextlib.suppress(OSError):
-                os.write(self.to, said[:MAX_NOTE].replace("\n", " ").encode("utf-8", "replace") + b"\n")
+            os.write(self.to, said[:MAX_NOTE].replace("\n", " ").encode("utf-8", "replace") + b"\n")
 
 
 def become_kernel(request: dict, kind: str, notes: Notes) -> None:
