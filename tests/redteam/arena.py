@@ -1,0 +1,258 @@
+"""Attacks as files, handed in between honest submissions and graded with them in one round."""
+
+import ast
+import csv
+import html
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import machine
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.pipeline.execute import checked_name
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ATTACKS = Path(__file__).parent / "attacks"
+LAB, NOTEBOOK = "lab04_layer_norm", "layer_norm"
+FULL = {"LayerNorm": 10.0, "RMSNorm": 5.0}
+CELLS = {"layer-norm": "LayerNorm", "rms-norm": "RMSNorm"}
+SHORT = """
+c.JudgedExecute.timeout = 4
+c.JudgedExecute.total_timeout = 30.0
+c.JudgedExecute.max_restarts = 2
+"""
+# What must not get into anything that a student or another instructor sees.
+SECRETS = {
+    "environment": "sk-9d1f6a7be5f04c61",
+    "home": "MIIBOgIBAAJBAKj34GkxFhD9",
+    "solution": "the instructors' own remark 5c21e0",
+    "neighbour": "what another student thinks 8b07d4",
+}
+STOLEN = "STOLEN"  # what an attack prints when it succeeds, from two halves, so that its source does not hold it
+
+ANSWERS = {
+    "right LayerNorm": """
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.gamma = nn.Parameter(torch.ones(d_model))
+        self.beta = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        centred = x - x.mean(dim=-1, keepdim=True)
+        return self.gamma * centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + self.eps) + self.beta
+""",
+    "wrong LayerNorm": """
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+
+    def forward(self, x):
+        raise NotImplementedError()
+""",
+    "right RMSNorm": """
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.gamma = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        return self.gamma * x / torch.sqrt(x.square().mean(dim=-1, keepdim=True) + self.eps)
+""",
+    "wrong RMSNorm": """
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+
+    def forward(self, x):
+        raise NotImplementedError()
+""",
+}
+HONEST = {
+    "a_honest_right": ({}, 15.0),
+    "f_honest_half": ({"rms-norm": None}, 10.0),
+    "n_honest_wrong": (
+        {"layer-norm": (REPOSITORY / "tests/classroom" / LAB / "ben.py").read_text(encoding="utf-8")},
+        11.0,  # tests/classroom/expected.toml: 6 of 10 for the unbiased variance
+    ),
+    "zz_honest_untouched": ({"layer-norm": None, "rms-norm": None}, 0.0),
+}
+
+
+@dataclass
+class Attack:
+    """One file of attacks/.
+
+    Args:
+        name: also the student's.
+        what: one sentence.
+        score: what it honestly earned.
+        says: phrases of the feedback page.
+        noted: phrases of the note for the instructor.
+        cells: source by cell id; where there is none for an answer, the right one is handed in.
+        code: `change(notebook, cells)` and `write(folder, path)`, for what a cell cannot do.
+    """
+
+    name: str
+    what: str
+    score: float | None = None
+    says: list[str] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
+    also: set[str] = field(default_factory=set)
+    cells: dict[str, str] = field(default_factory=dict)
+    code: dict[str, Any] = field(default_factory=dict)
+
+
+def attack(path: Path) -> Attack:
+    """Read one file of attacks/."""
+    header, *cells = re.split(r"^# %% (.+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    lines = ast.get_docstring(ast.parse(header), clean=True).splitlines()
+    found = Attack(path.stem, lines[0])
+    for line in lines[1:]:
+        key, _, value = line.partition(": ")
+        if key == "score":
+            found.score = float(value)
+        elif key in ("says", "noted"):
+            getattr(found, key).append(value)
+        elif key == "also":
+            found.also |= set(value.split())
+        elif line.strip():
+            raise ValueError(f"{path.name}: {line!r}")
+    for name, source in zip(cells[::2], cells[1::2], strict=True):
+        if name == "hand in":
+            exec(compile(source, str(path), "exec"), found.code)
+        else:
+            found.cells[name] = re.sub(r"^# (right|wrong) (\w+)\n", _answer, source, flags=re.MULTILINE)
+    return found
+
+
+def _answer(match: re.Match) -> str:
+    return ANSWERS[f"{match[1]} {match[2]}"].strip() + "\n"
+
+
+def attacks() -> list[Attack]:
+    return [attack(path) for path in sorted(ATTACKS.glob("*.py"))]
+
+
+def make_course(folder: Path, config: str = SHORT) -> Path:
+    """A course folder that holds lab 4 only, with a home folder beside it; its gradebook and labs are to be made."""
+    course = folder / "course"
+    shutil.copytree(REPOSITORY / "solutions" / LAB, course / "solutions" / LAB, ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(REPOSITORY / "jupyter", course / "jupyter", ignore=shutil.ignore_patterns(".*"))
+    lesson = (REPOSITORY / "nbgrader_config.py").read_text(encoding="utf-8")
+    (course / "nbgrader_config.py").write_text(lesson + config, encoding="utf-8")
+    path = course / "solutions" / LAB / f"{NOTEBOOK}.ipynb"
+    text = path.read_text(encoding="utf-8")
+    mark = '"    ### BEGIN SOLUTION\\n",\n'
+    marked = text.replace("### BEGIN SOLUTION", f'### BEGIN SOLUTION\\n",\n    "        # {SECRETS["solution"]}')
+    assert marked != text, mark
+    path.write_text(marked, encoding="utf-8")
+    home = folder / "home"
+    for name in (".ssh/id_rsa", ".netrc", ".config/gh/hosts.yml", ".jupyter/token"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(SECRETS["home"])
+    return course
+
+
+def environment(course: Path) -> dict[str, str]:
+    """What the grader is started with: a home folder of its own, and a secret."""
+    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "CI", "PYTHONPATH")}
+    return kept | {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/sbin:/sbin",
+        "HOME": str(course.parent / "home"),
+        "OMP_NUM_THREADS": "1",
+        "HEADROOM_TEST_SECRET": SECRETS["environment"],
+        "GITHUB_TOKEN": SECRETS["environment"],
+    }
+
+
+def released(folder: Path) -> NotebookNode:
+    """Lab 4 as students get it."""
+    return nbformat.read(REPOSITORY / "labs" / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
+
+
+def hand_in(course: Path, student: str, cells: dict[str, str | None], code: dict[str, Any] | None = None) -> None:
+    """Put a submission into submitted/.
+
+    Args:
+        cells: source by cell id; None leaves a cell as it was released.
+        code: `change` and `write` of an attack.
+    """
+    notebook = released(course)
+    place = {cell.id: cell for cell in notebook.cells}
+    for name, source in ({name: ANSWERS[f"right {answer}"] for name, answer in CELLS.items()} | cells).items():
+        if source is not None:
+            place[name].source = source.strip("\n")
+    code = code or {}
+    if "change" in code:
+        notebook = code["change"](notebook, place) or notebook
+    folder = course / "submitted" / student / LAB
+    folder.mkdir(parents=True)
+    path = folder / f"{NOTEBOOK}.ipynb"
+    path.write_text(nbformat.writes(notebook), encoding="utf-8", errors="surrogatepass")
+    if "write" in code:
+        code["write"](folder, path)
+
+
+def hand_in_honest(course: Path) -> None:
+    for student, (cells, _) in HONEST.items():
+        more = {"scratch": f"# {SECRETS['neighbour']}\n"} if student.startswith("f") else {}
+        hand_in(course, student, {**cells, **more})
+
+
+def grade(course: Path, user: int = 0, **more: Any) -> list[machine.Left]:
+    return machine.run([sys.executable, "-m", "autograder", "grade"], course, environment(course), user, **more)
+
+
+def log(course: Path, round_: int = 0) -> str:
+    return (course.parent / f"{course.name}-log-{round_}.txt").read_text(encoding="utf-8", errors="replace")
+
+
+def scores(course: Path) -> dict[str, float]:
+    with (course / "grades.csv").open(encoding="utf-8", newline="") as file:
+        return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+
+
+def words(page: str) -> str:
+    """The text of a page without its tags."""
+    return html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)))
+
+
+def pages(course: Path, student: str) -> str:
+    """All feedback pages of a student."""
+    found = sorted((course / "feedback" / student / LAB).glob("*.html"))
+    return "\n".join(path.read_text(encoding="utf-8") for path in found)
+
+
+def graded(course: Path, student: str) -> list[NotebookNode]:
+    found = sorted((course / "autograded" / student / LAB).glob("*.ipynb"))
+    return [nbformat.read(path, as_version=4) for path in found]
+
+
+def note(course: Path, student: str) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in (course / "integrity" / LAB).glob(f"{student}-*.md"))
+
+
+def outputs(notebook: NotebookNode) -> str:
+    """All that the cells of a notebook show."""
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return "\n".join(map(str, shown))
+
+
+def verdicts(course: Path, student: str) -> list[str]:
+    """What the checks say, without the numbers, which are drawn afresh for each check."""
+    texts = [
+        cell.outputs[0].data["text/plain"]
+        for notebook in graded(course, student)
+        for cell in notebook.cells
+        if checked_name(cell)
+    ]
+    return [re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", text) for text in texts]

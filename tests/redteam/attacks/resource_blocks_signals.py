@@ -1,0 +1,10 @@
+"""A wait with every signal blocked.
+
+score: 10
+says: did not end within 4 s, not even when it was interrupted
+"""
+
+# %% rms-norm
+import signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
+while True: time.sleep(1)

@@ -1,0 +1,10 @@
+"""10⁸ characters of output.
+
+score: 15
+says: was stopped after 1,000,000 characters of output
+also: user
+"""
+
+# %% scratch
+for _ in range(100):
+    print("x" * 1_000_000)

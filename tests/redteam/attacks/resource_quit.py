@@ -1,0 +1,11 @@
+"""exit(), quit, SystemExit and a kernel that is asked to shut down.
+
+score: 15
+says: ✓ RMSNorm
+"""
+
+# %% scratch
+get_ipython().kernel.do_shutdown(False)
+exit
+quit()
+raise SystemExit(0)

@@ -1,0 +1,13 @@
+"""A loop that swallows KeyboardInterrupt.
+
+score: 10
+says: did not end within 4 s, not even when it was interrupted
+also: user
+"""
+
+# %% rms-norm
+while True:
+    try:
+        while True: pass
+    except BaseException:
+        pass

@@ -1,0 +1,167 @@
+"""Every attack is handed in between honest submissions; what each earns, says and leaves behind is looked at."""
+
+import os
+import re
+import sys
+import unicodedata
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
+
+import arena
+import machine
+from arena import HONEST, SECRETS, STOLEN, Attack
+
+ATTACKS = arena.attacks()
+ACTIVE = re.compile(r"^\s*(java|vb)script:|position\s*:|url\(|^(https?:)?//", re.IGNORECASE)
+# The same must hold where an ordinary user grades; a few of each class show it.
+CHOSEN = [attack for attack in ATTACKS if "user" in attack.also]
+
+
+class Round:
+    """A course in which one round of grading has ended."""
+
+    def __init__(self, folder: Path, handed_in: list[Attack], user: int = 0) -> None:
+        self.course = arena.make_course(folder)
+        arena.hand_in_honest(self.course)
+        for attack in handed_in:
+            arena.hand_in(self.course, attack.name, attack.cells, attack.code)
+        before = self.files()
+        (self.left,) = arena.grade(self.course, user)
+        self.appeared = self.files() - before
+        self.log = arena.log(self.course)
+        self.scores = arena.scores(self.course)
+
+    def files(self) -> set[str]:
+        """The files of the course and of the home folder."""
+        top = self.course.parent
+        return {
+            str(Path(folder, name).relative_to(top))
+            for start in (self.course, top / "home")
+            for folder, _, files in os.walk(start)
+            for name in files
+        }
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """The honest submissions alone."""
+    return Round(tmp_path_factory.mktemp("quiet"), [])
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """All attacks, the honest submissions between them."""
+    return Round(tmp_path_factory.mktemp("attacked"), ATTACKS)
+
+
+@pytest.fixture(scope="module")
+def by_user(tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """Some attacks against a grader that an ordinary user runs."""
+    if reason := machine.why_not_another_user():
+        pytest.skip(reason)
+    return Round(tmp_path_factory.mktemp("user"), CHOSEN, machine.ORDINARY)
+
+
+def named(attacks: list[Attack]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("attack", attacks, ids=[attack.name for attack in attacks])
+
+
+def holds(graded: Round, attack: Attack) -> None:
+    """The four promises, for one attack."""
+    assert graded.scores.get(attack.name) == attack.score
+    page = arena.pages(graded.course, attack.name)
+    text = arena.words(page)
+    for phrase in attack.says:
+        assert phrase in text, text[-3000:]
+    assert what_is_active(page) == []
+    note = arena.note(graded.course, attack.name)
+    for phrase in attack.noted:
+        assert phrase in note.replace("\\", ""), note
+    for notebook in arena.graded(graded.course, attack.name):
+        assert STOLEN not in arena.outputs(notebook)
+    leaked = [name for name, secret in SECRETS.items() if secret in page + note]
+    for notebook in arena.graded(graded.course, attack.name):
+        leaked += [name for name, secret in SECRETS.items() if secret in str(notebook)]
+    assert leaked == []
+
+
+class Active(HTMLParser):
+    """Finds what of a page would run, load or cover something."""
+
+    TAGS = frozenset({"script", "iframe", "object", "embed", "svg", "math", "form", "style", "link", "meta", "base"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.inside = False
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.inside = self.inside or tag == "body"
+        wrong = [f"{k}={v}" for k, v in attributes if k.startswith("on") or ACTIVE.search(v or "")]
+        if self.inside and (tag in self.TAGS or wrong):
+            self.found.append(f"{tag} {wrong}")
+
+
+def what_is_active(page: str) -> list[str]:
+    """What of a page would run, load or cover something, or tell a terminal what to do."""
+    parser = Active()
+    parser.feed(page)
+    return parser.found + sorted({repr(c) for c in page if unicodedata.category(c) == "Cc" and c not in "\t\n\r"})
+
+
+@named(ATTACKS)
+def test_attack(attacked: Round, attack: Attack) -> None:
+    holds(attacked, attack)
+
+
+@named(CHOSEN)
+def test_attack_on_an_ordinary_user(by_user: Round, attack: Attack) -> None:
+    holds(by_user, attack)
+
+
+@pytest.mark.parametrize("student", HONEST)
+def test_honest_submissions_are_graded_as_if_alone(quiet: Round, attacked: Round, student: str) -> None:
+    wanted = HONEST[student][1]
+    assert (quiet.scores[student], attacked.scores[student]) == (wanted, wanted)
+    assert arena.verdicts(quiet.course, student) == arena.verdicts(attacked.course, student)
+    assert arena.note(attacked.course, student) == ""
+
+
+@pytest.mark.parametrize("student", HONEST)
+def test_honest_submissions_to_an_ordinary_user(quiet: Round, by_user: Round, student: str) -> None:
+    assert by_user.scores[student] == HONEST[student][1]
+    assert arena.verdicts(quiet.course, student) == arena.verdicts(by_user.course, student)
+
+
+@pytest.mark.parametrize("which", ["attacked", "by_user"])
+def test_nothing_is_left_behind(which: str, request: pytest.FixtureRequest) -> None:
+    graded = request.getfixturevalue(which)
+    assert graded.left.processes == []
+    assert graded.left.files == []
+    assert graded.left.sockets == []
+
+
+@pytest.mark.parametrize("which", ["attacked", "by_user"])
+def test_the_course_gets_what_nbgrader_makes_and_nothing_else(which: str, request: pytest.FixtureRequest) -> None:
+    graded = request.getfixturevalue(which)
+    made = r"course/(autograded|feedback|labs|integrity|\.headroom)/|course/(gradebook\.db|grades\.csv|.*\.log)$"
+    assert [path for path in sorted(graded.appeared) if not re.match(made, path)] == []
+    home = {
+        path.relative_to(graded.course.parent / "home"): path.read_text()
+        for path in (graded.course.parent / "home").rglob("*")
+        if path.is_file()
+    }
+    assert set(home.values()) == {SECRETS["home"]}
+    assert len(home) == 4
+
+
+@pytest.mark.parametrize("which", ["attacked", "by_user"])
+def test_everybody_is_graded(which: str, request: pytest.FixtureRequest) -> None:
+    graded = request.getfixturevalue(which)
+    assert graded.left.status == 0, graded.log[-6000:]
+    assert "\x1b" not in graded.log  # a terminal would obey
