@@ -56,7 +56,7 @@ def written(exercise: str, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
                 yield f"{kind}-{answer.__name__.lower()}", f"{text}\n\nclass {exercise}({answer.__name__}):\n    pass\n"
 
 
-def course(folder: Path, lab: str, cells: dict[str, str], stock: bool, rewards: bool = True) -> Path:
+def course(folder: Path, lab: str, cells: dict[str, str], stock: bool, shown: bool = True) -> Path:
     """A course folder with one lab, and a hand-in for each of `cells` (student → text of the solution cell)."""
     for name in ("solutions", "labs"):
         shutil.copytree(REPOSITORY / name / lab, folder / name / lab, ignore=shutil.ignore_patterns(".*"))
@@ -65,10 +65,10 @@ def course(folder: Path, lab: str, cells: dict[str, str], stock: bool, rewards: 
     (folder / "nbgrader_config.py").write_text(config, encoding="utf-8")
     (released,) = (folder / "labs" / lab).glob("*.ipynb")
     (source,) = (folder / "solutions" / lab).glob("*.ipynb")
-    if not rewards:
+    if not shown:
         for path in (released, source):
             notebook = nbformat.read(path, as_version=4)
-            notebook.cells = [cell for cell in notebook.cells if not grade_id(cell).startswith("reward-")]
+            notebook.cells = [cell for cell in notebook.cells if not grade_id(cell).startswith(("picture-", "reward-"))]
             nbformat.write(notebook, path)
     run(folder, "generate_assignment", lab, "--force", "--create")
     for student, text in cells.items():
@@ -189,12 +189,12 @@ print(json.dumps({"warming": warming, "middle": middle, "started": sandbox}))
 """
 
 
-def in_one_process(lab: str, cells: dict[str, str], rewards: bool) -> dict:
+def in_one_process(lab: str, cells: dict[str, str], shown: bool) -> dict:
     """The course's grading with many submissions in one process: medians of the steps of one submission."""
     import json
 
     with scratch() as folder:
-        course(folder, lab, cells, stock=False, rewards=rewards)
+        course(folder, lab, cells, stock=False, shown=shown)
         done = subprocess.run(
             [sys.executable, "-c", IN_ONE_PROCESS, lab, *cells],
             cwd=folder,
@@ -213,17 +213,19 @@ def time_lab(lab: str, count: int) -> list[str]:
     cells = {f"s{i:02d}": texts[i % len(texts)] for i in range(count)}
     like = {}
     like["stock nbgrader"] = slope(lab, cells, stock=True)
-    like["stock nbgrader, without the cells that only show a reward"] = slope(lab, cells, stock=True, rewards=False)
+    like["stock nbgrader, without the cells that only show something"] = slope(lab, cells, stock=True, shown=False)
     like["the course's configuration, cold kernel, no isolation"] = slope(
         lab, cells, "--JudgedExecute.isolated=False", stock=False
     )
     like["the course's configuration, isolated kernels"] = slope(lab, cells, stock=False)
-    one = in_one_process(lab, cells, rewards=True)
+    one = in_one_process(lab, cells, shown=True)
     like["the same, many submissions in one process"] = (one["middle"]["in all"], float("nan"))
     base = like["stock nbgrader"][0]
-    fair = like["stock nbgrader, without the cells that only show a reward"][0]
+    fair = like["stock nbgrader, without the cells that only show something"][0]
     lines = [f"## {lab}, {count} submissions", ""]
-    lines += ["| | s for each submission | s for the command | stock takes … times as long | … without rewards |"]
+    lines += [
+        "| | s for each submission | s for the command | stock takes … times as long | … without what only shows |"
+    ]
     lines += ["|---|---|---|---|---|"]
     for name, (each, whole) in like.items():
         command = "" if whole != whole else f"{whole:.1f}"
@@ -249,7 +251,7 @@ def compare(count: int = 30) -> str:
         graded = []
         for stock in (True, False):
             with scratch() as folder:
-                run(course(folder, lab, dict(chosen), stock=stock, rewards=False), "autograde", lab)
+                run(course(folder, lab, dict(chosen), stock=stock, shown=False), "autograde", lab)
                 graded.append(scores(folder, lab))
         stock_scores, ours = graded
         same = [s for s in ours if ours[s] == stock_scores.get(s)]

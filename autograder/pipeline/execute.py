@@ -80,8 +80,8 @@ class JudgedExecute(Execute):
     cannot be started is the grader's own failure and raises, so that the submission stays ungraded. What stands below
     the last graded code cell cannot change a grade and is not run.
 
-    The kernel is forked from a warm parent into a sandbox (autograder/kernels/). Cells that are there to be looked at,
-    locked and called reward-…, may use what only students' own notebooks have, and are not run.
+    The kernel is forked from a warm parent into a sandbox (autograder/kernels/). Cells that are there to be looked at
+    (locked, ungraded, called picture-… or reward-…) may use what only students' own notebooks have, and are not run.
 
     Each check gets its verdict as its only output, and its share of the points goes into `resources[SCORES]`; what an
     instructor might want to know besides goes into `resources[NOTED]`.
@@ -347,9 +347,10 @@ class JudgedExecute(Execute):
 
 
 def _to_be_looked_at(cell: NotebookNode) -> bool:
-    """Whether a cell is a reward: locked, worth no points, and nothing that a check needs."""
+    """Whether a cell shows something and does no more: the instructor's, worth no points, named for it."""
     about = cell.metadata.get("nbgrader", {})
-    return bool(about.get("locked")) and not about.get("grade") and about.get("grade_id", "").startswith("reward-")
+    named = about.get("grade_id", "").startswith(("picture-", "reward-"))
+    return named and bool(about.get("locked")) and not about.get("grade")
 
 
 def _characters(value: Any) -> int:
