@@ -1,0 +1,440 @@
+"""Each guard of the sandbox is taken out, and the attack that it stops then succeeds.
+
+Where root runs the tests, an ordinary user runs this file once more: the weaker sandbox, Landlock's, is for that user.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
+
+from jupyter_client import AsyncKernelManager
+from traitlets.config import Config
+
+from autograder.kernels import launch, provisioner
+from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
+
+STOLEN = "STOLEN"
+LIMITS = {"memory_mb": 300, "disk_mb": 16, "file_mb": 8, "processes": 24}
+# The forked kernel takes its sandbox from a file that the test names: one warm parent serves for all of them.
+ENTER = '    work = sandbox.enter(kind, run, request["given"], request["limits"])\n'
+VARIANT = f"""    if variant := os.environ.pop("HEADROOM_VARIANT", ""):
+        readable = sandbox.READABLE
+        exec(compile(Path(__file__).with_name(variant).read_text(), variant, "exec"), sandbox.__dict__)
+        sandbox.READABLE = readable
+{ENTER}"""
+
+
+@dataclass
+class Guard:
+    """What is taken out of sandbox.py, and the attack that it stops, which prints STOLEN where it succeeds.
+
+    Args:
+        without: pairs of a text that is there exactly once, and of what comes in its place.
+        code: run in a kernel.
+        beside: run before that in another kernel, which goes on.
+        root: true for what only matters where root grades, false for what only matters where not.
+        stays: whether the kernel must still be there after the attack.
+    """
+
+    name: str
+    without: list[tuple[str, str]]
+    code: str
+    beside: str = ""
+    kinds: tuple[str, ...] = ("namespaces",)
+    root: bool | None = None
+    limits: dict[str, int] = field(default_factory=dict)
+
+
+BOTH = ("namespaces", "landlock")
+STATUS = "about = dict(line.split(':', 1) for line in open('/proc/self/status') if ':' in line)\n"
+WRITE = """
+import os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def fill(folder, files, each):
+    wrote = 0
+    try:
+        for i in range(files):
+            with open(f"{folder}/redteam_{i}", "wb") as file:
+                if each: file.write(bytes(each)); file.flush()
+            wrote += each or 1
+    except OSError as error:
+        print(error)
+    for i in range(files):
+        try: os.remove(f"{folder}/redteam_{i}")
+        except OSError: break
+    return wrote
+"""
+SYSCALL = """
+import ctypes, errno, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *values):
+    ctypes.set_errno(0)
+    result = libc.syscall(number, *values)
+    return result, ctypes.get_errno()
+"""
+
+GUARDS = [
+    Guard(
+        "goes first when memory is short",
+        [('    Path("/proc/self/oom_score_adj").write_text("1000")\n', "")],
+        "if open('/proc/self/oom_score_adj').read().strip() != '1000': print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "not root",
+        [
+            ("        os.setresuid(*3 * [instead_of_root])\n", ""),
+            ('own_namespace=kind == "namespaces"', "own_namespace=False"),
+            ('    call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))\n', ""),
+        ],
+        "import os\nif 0 in (os.getuid(), os.geteuid()): print('STO' 'LEN')",
+        root=True,
+    ),
+    Guard(
+        "not in root's group",
+        [("        os.setresgid(*3 * [instead_of_root])\n", "")],
+        "import os\nif 0 in (os.getgid(), os.getegid()): print('STO' 'LEN')",
+        root=True,
+    ),
+    Guard(
+        "in no further groups",
+        [("        os.setgroups([])\n", "")],
+        "import os\nprint(os.getgroups())\nif os.getgroups(): print('STO' 'LEN')",
+        root=True,
+    ),
+    Guard(
+        "processes counted apart",
+        [('own_namespace=kind == "namespaces"', "own_namespace=False")],
+        "import os, time\n"
+        "try:\n"
+        "    for _ in range(30):\n"
+        "        if not os.fork(): time.sleep(3); os._exit(0)\n"
+        "except OSError as error: print('STO' 'LEN', error)",
+        beside="import os, time\nfor _ in range(30):\n    if not os.fork(): time.sleep(30); os._exit(0)",
+        limits={"processes": 60},
+    ),
+    Guard(
+        "no capabilities within reach",
+        [("    for capability in range(64):\n", "    for capability in range(0):\n")],
+        STATUS + "print(about['CapBnd'])\nif int(about['CapBnd'], 16): print('STO' 'LEN')",
+    ),
+    Guard(
+        "no capabilities",
+        [('    call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))\n', "")],
+        STATUS + "if int(about['CapEff'], 16): print('STO' 'LEN')",
+    ),
+    Guard(
+        "private memory",
+        [('    limit(resource.RLIMIT_DATA, used["VmData"] + memory)', "    pass")],
+        "kept = bytearray(830_000_000)\nprint('STO' 'LEN')",
+        kinds=BOTH,
+        limits={"memory_mb": 800},
+    ),
+    Guard(
+        "shared memory",
+        [('    limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)', "    pass")],
+        "import mmap\nkept = mmap.mmap(-1, 900_000_000)\nprint('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "processes",
+        [('    limit(resource.RLIMIT_NPROC, counted + limits["processes"])', "    pass")],
+        "import os, time\nfor _ in range(40):\n    if not os.fork(): time.sleep(5); os._exit(0)\nprint('STO' 'LEN')",
+    ),
+    Guard(
+        "size of a file",
+        [('    limit(resource.RLIMIT_FSIZE, limits["file_mb"] * MB)', "    pass")],
+        WRITE + "if fill('.', 1, 12_000_000) > 10_000_000: print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "processor time",
+        [('    limit(resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1)', "    pass")],
+        "import time, signal\n"
+        "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
+        "start = time.process_time()\n"
+        "while time.process_time() - start < 4: pass\n"
+        "print('STO' 'LEN')",
+        kinds=BOTH,
+        limits={"cpu_s": 2},
+    ),
+    Guard(
+        "open files",
+        [("    limit(resource.RLIMIT_NOFILE, 256)\n", "")],
+        "kept = [open('/dev/null') for _ in range(400)]\nprint('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "core dumps",
+        [("    limit(resource.RLIMIT_CORE, 0)", "    pass")],
+        "import resource\nif resource.getrlimit(resource.RLIMIT_CORE)[1]: print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "locked memory",
+        [("    limit(resource.RLIMIT_MEMLOCK, 0)", "    pass")],
+        "import mmap, ctypes\n"
+        "block = mmap.mmap(-1, 65536)\n"
+        "at = ctypes.addressof(ctypes.c_char.from_buffer(block))\n"
+        "if ctypes.CDLL(None).mlock(ctypes.c_void_p(at), 65536) == 0: print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "system calls",
+        [("            rules.add_rule(refuse, name)\n", "            pass\n")],
+        SYSCALL
+        + """
+import pyseccomp, sandbox
+refused = 0
+for name in sandbox.REFUSED.split():
+    number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
+    if number >= 0:
+        result, error = call(number, *[ctypes.c_long(-1)] * 6)
+        if error != errno.EPERM: print('STO' 'LEN', name, result, errno.errorcode.get(error))
+        else: refused += 1
+print(refused, "refused")
+""",
+        kinds=BOTH,
+    ),
+    Guard(
+        "new namespaces by clone3",
+        [('    rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")\n', "")],
+        SYSCALL
+        + "block = struct.pack('11Q', 0x10000000, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0)\n"
+        + "pid, error = call(435, block, ctypes.c_size_t(88))\n"
+        + "if pid == 0: os._exit(0)\n"
+        + "print(pid, error)\n"
+        + "if pid > 0: print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "new namespaces by clone",
+        [
+            (
+                '        rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))\n',
+                "        pass\n",
+            )
+        ],
+        SYSCALL
+        + "pid, error = call({'x86_64': 56, 'aarch64': 220}[os.uname().machine], 0x10000011, 0, 0, 0, 0)\n"
+        + "if pid == 0: os._exit(0)\n"
+        + "print(pid, error)\n"
+        + "if pid > 0: print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "sockets",
+        [('    rules.add_rule(seccomp.ERRNO(errno.EOPNOTSUPP), "socket", seccomp.Arg(0, seccomp.NE, 1))\n', "")],
+        "import socket\n"
+        "for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):\n"
+        "    try: print('STO' 'LEN', socket.socket(family, socket.SOCK_DGRAM))\n"
+        "    except OSError as error: print(error)",
+        kinds=BOTH,
+    ),
+    Guard(
+        "typing into a terminal",
+        [('    rules.add_rule(refuse, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, 0x5412))\n', "")],
+        SYSCALL
+        + "for request in (0x5412, 0x5412 | 7 << 32):\n"
+        + "    number = {'x86_64': 16, 'aarch64': 29}[os.uname().machine]\n"
+        + "    result, error = call(number, ctypes.c_long(0), ctypes.c_long(request), b'x')\n"
+        + "    if error != errno.EPERM: print('STO' 'LEN', errno.errorcode.get(error))",
+        kinds=BOTH,
+    ),
+    Guard(
+        "the whole filter",
+        [("    _refuse_system_calls()\n    return work\n", "    return work\n")],
+        SYSCALL
+        + "if not (pid := os.fork()): os._exit(7 if libc.unshare(0x10000000) == 0 else 0)\n"
+        + "if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7: print('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
+        "size of the disk",
+        [('f"size={size}m,nr_inodes=4096,mode=1777"', '"nr_inodes=4096,mode=1777"')],
+        WRITE
+        + "for place in ('.', '/tmp', '/dev/shm', '/run'):\n"
+        + "    if (wrote := fill(place, 10, 6_000_000)) > 40_000_000: print('STO' 'LEN', place, wrote)",
+    ),
+    Guard(
+        "number of files",
+        [('f"size={size}m,nr_inodes=4096,mode=1777"', 'f"size={size}m,mode=1777"')],
+        WRITE + "if fill('.', 4500, 0) > 4200: print('STO' 'LEN')",
+        limits={"disk_mb": 64},
+    ),
+    Guard(
+        "no way to other kernels' sockets",
+        [
+            (', ("/run", 1)):', "):"),
+            ("    os.mkdir(run)\n    mount(f", "    mount(f"),
+        ],
+        "import glob, os\n"
+        "found = glob.glob('/run/*/connection.json')\n"
+        "print(found)\n"
+        "if len([path for path in found if open(path).read()]) > 1: print('STO' 'LEN')",
+        beside="1",
+    ),
+    Guard(
+        "no sight of other processes",
+        [('    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)\n', "")],
+        "import os\n"
+        "found = [open(f'/proc/{pid}/cmdline').read() for pid in os.listdir('/proc') if pid.isdigit()]\n"
+        "if len(found) > 1: print('STO' 'LEN', found)",
+        beside="1",
+    ),
+    Guard(
+        "nothing but Python may be opened",
+        [("        _landlock(run, work)\n", "        pass\n")],
+        f"import os\nprint('STO' 'LEN', open({str(Path(__file__).resolve())!r}).read(20), os.listdir('/'))",
+        kinds=("landlock",),
+    ),
+    Guard(
+        "nothing is written elsewhere",
+        [("        _landlock(run, work)\n", "        pass\n")],
+        "import os\nopen('/tmp/redteam_guard', 'w')\nos.remove('/tmp/redteam_guard')\nprint('STO' 'LEN')",
+        kinds=("landlock",),
+    ),
+]
+
+
+def copied(folder: Path, *edits: tuple[str, str, str]) -> Path:
+    """A copy of what a warm parent consists of, with (file, text, replacement) done to it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("parent.py", "sandbox.py"):
+        text = (launch.HERE / name).read_text(encoding="utf-8")
+        for file, old, new in edits:
+            if file == name:
+                assert text.count(old) == 1, f"{name} does not say this exactly once: {old!r}"
+                text = text.replace(old, new)
+        (folder / name).write_text(text, encoding="utf-8")
+    for path in (folder, *folder.parents):
+        if path.stat().st_uid == os.geteuid() and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o055)
+    return folder
+
+
+class Parents:
+    """Warm parents by kind and by what is changed in parent.py."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: dict[str, launch.WarmParent] = {}
+
+    def get(self, kind: str, *edits: tuple[str, str, str]) -> launch.WarmParent:
+        key = kind + repr(edits)
+        if key not in self.started:
+            code = copied(self.folder / f"{len(self.started)}", ("parent.py", ENTER, VARIANT), *edits)
+            groups = os.getgroups()
+            try:
+                if os.geteuid() == 0:
+                    os.setgroups([4, 27])  # such as a grader may have
+                self.started[key] = launch.WarmParent(kind, code)
+            except launch.NoIsolation as problem:
+                pytest.skip(f"no {kind} here: {problem}")
+            finally:
+                if os.geteuid() == 0:
+                    os.setgroups(groups)
+        return self.started[key]
+
+
+@pytest.fixture(scope="module")
+def parents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parents]:
+    found = Parents(tmp_path_factory.mktemp("kernels"))
+    yield found
+    for parent in found.started.values():
+        parent.close()
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch):
+    """Have the provisioner use a warm parent, and tell its kernels which variant of the sandbox to enter."""
+    monkeypatch.setattr(provisioner, "PASSED_ON", (*provisioner.PASSED_ON, "HEADROOM_VARIANT"))
+
+    def use(parent: launch.WarmParent, variant: str = "") -> None:
+        monkeypatch.setattr(launch, "_parent", parent)
+        monkeypatch.setenv("HEADROOM_VARIANT", variant)
+
+    return use
+
+
+class Kernel:
+    """A kernel of the warm parent that is in use."""
+
+    def __init__(self, folder: Path, limits: dict[str, int] | None = None) -> None:
+        self.folder, self.limits = folder, LIMITS | (limits or {})
+
+    async def __aenter__(self) -> "Kernel":
+        self.manager = AsyncKernelManager(
+            kernel_spec_manager=IsolatedKernelSpecs(),
+            client_class=f"{PromptClient.__module__}.{PromptClient.__name__}",
+            config=Config(IsolatedProvisioner=self.limits),
+        )
+        await self.manager.start_kernel(cwd=str(self.folder))
+        self.client = self.manager.client()
+        self.client.start_channels()
+        await self.client.wait_for_ready(60)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.client.stop_channels()
+        await self.manager.shutdown_kernel(now=True)
+
+    async def run(self, code: str, seconds: float = 30.0) -> str:
+        """What the code prints, its error, and how the kernel ended if it did."""
+        said: list[str] = []
+
+        def hear(message: dict) -> None:
+            content = message["content"]
+            said.append(content.get("text", "") + "\n".join(content.get("traceback", [])))
+
+        task = asyncio.ensure_future(self.client._async_execute_interactive(code, allow_stdin=False, output_hook=hear))
+        end = time.monotonic() + seconds
+        while not task.done() and time.monotonic() < end and await self.manager.is_alive():
+            await asyncio.wait([task], timeout=0.1)
+        if not task.done():
+            task.cancel()
+            said.append(f"ended: {await self.manager.provisioner.poll()}")
+        return "".join(said)
+
+
+def attempt(folder: Path, guard: Guard) -> str:
+    """Run a guard's attack in a fresh kernel."""
+
+    async def both() -> str:
+        async with contextlib.AsyncExitStack() as running:
+            if guard.beside:
+                other = await running.enter_async_context(Kernel(folder, guard.limits))
+                assert STOLEN not in await other.run(guard.beside)
+            attacker = await running.enter_async_context(Kernel(folder, guard.limits))
+            return await attacker.run(guard.code)
+
+    return asyncio.run(both())
+
+
+CASES = [pytest.param(kind, i, id=f"{kind}-{guard.name}") for i, guard in enumerate(GUARDS) for kind in guard.kinds]
+
+
+@pytest.mark.parametrize(("kind", "number"), CASES)
+def test_guard(parents: Parents, used, tmp_path: Path, kind: str, number: int) -> None:
+    guard = GUARDS[number]
+    if guard.root is not None and guard.root != (os.geteuid() == 0):
+        pytest.skip("for root only" if guard.root else "not for root")
+    used(parents.get(kind))
+    assert STOLEN not in attempt(tmp_path, guard)
+    text = (launch.HERE / "sandbox.py").read_text(encoding="utf-8")
+    for old, new in guard.without:
+        assert text.count(old) == 1, f"sandbox.py does not say this exactly once: {old!r}"
+        text = text.replace(old, new)
+    (parents.get(kind).code / "without.py").write_text(text, encoding="utf-8")
+    used(parents.get(kind), "without.py")
+    assert STOLEN in attempt(tmp_path, guard)
