@@ -38,6 +38,7 @@ c.GenerateAssignment.preprocessors = [
 ]
 # Autograding: the instructor's cells are put back, the student's cells run within limits, and for each check cell a
 # judge outside of the student's kernel decides. autograder/pipeline/ holds what is named here.
+c.Autograde.pre_convert_hook = "autograder.pipeline.submission.remove_traps"
 c.Autograde.exporter_class = "autograder.pipeline.submission.SubmissionExporter"
 c.Autograde.sanitize_preprocessors = [
     "autograder.pipeline.submission.RestoreCells",

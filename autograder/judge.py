@@ -183,12 +183,14 @@ class _Trial:
         self.outcomes = [outcomes[i] for i in range(len(self.cases))]
 
     def _asked(self, ask: Ask, request: dict, count: int) -> list[dict]:
-        return _read(ask, request | {"seconds": self.exercise.seconds}, count)
+        limits = {"seconds": self.exercise.seconds, "forbidden": sorted(self.exercise.forbidden)}
+        return _read(ask, request | limits, count)
 
     def _nothing_to_compare(self) -> Verdict | None:
         """A verdict where no case came to a tensor, or where somebody else's code did the work."""
         name = self.exercise.name
         called = frozenset().union(*(outcome.called for outcome in self.outcomes))
+        called |= {o.error["message"] for o in self.outcomes if o.error and o.error["type"] == probe.Forbidden.__name__}
         forbidden = sorted(called & self.exercise.forbidden, key=lambda f: (f.startswith(("_", "native_")), f))
         if forbidden:
             said = f"your code calls `{forbidden[0]}`. {self.exercise.forbidden_reason}"

@@ -34,6 +34,7 @@ MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
 MAX_NAMES = 500  # parameters, operations and the like in one list
 MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
+COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
 SECONDS = 20.0  # that all cases of a request may take where it does not say
 
 
@@ -130,6 +131,8 @@ def answer(request: bytes, target: Any) -> bytes:
     Two requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
     arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
     and, where a case gives a cotangent, differentiates. The reply is a list with one dict per build or case.
+
+    `"forbidden"` names operations that raise `Forbidden` meanwhile.
     """
     ask = unpack(request)
     if ask["do"] == "describe":
@@ -138,9 +141,38 @@ def answer(request: bytes, target: Any) -> bytes:
         work = [lambda case=case: _run(target, case) for case in ask["cases"]]
     with _Watch():
         torch.zeros(1).add(1)  # what torch imports at the first watched call shall not count as the student's time
-    with _Watchdog(ask.get("seconds", SECONDS)) as watchdog:
+    with forbidding(ask.get("forbidden", [])), _Watchdog(ask.get("seconds", SECONDS)) as watchdog:
         replies = [_guarded(one, watchdog) for one in work]
     return pack(replies)
+
+
+class Forbidden(RuntimeError):
+    """Raised by an operation that would do the student's task. The text is its name."""
+
+
+@contextlib.contextmanager
+def forbidding(names: list[str]) -> Iterator[None]:
+    """Let these of torch's own operations raise `Forbidden`, whoever calls them: in any thread, by any name of theirs.
+
+    A watch that notes what is called sees one thread only, and can be told to look away; this replaces the operations
+    themselves, in torch's dispatcher, and puts them back. Names that are no operation are left to the watch.
+    """
+
+    def stop(name: str) -> Callable[..., Any]:
+        def stopped(*_: Any, **__: Any) -> Any:
+            raise Forbidden(name)
+
+        return stopped
+
+    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of every operation that is replaced
+        for name in names:
+            packet = getattr(torch.ops.aten, name, None)
+            for overload in packet.overloads() if packet else ():
+                operation = getattr(packet, overload)
+                composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), COMPOSITE)
+                library.impl(operation, stop(name), COMPOSITE if composite else "CPU")
+        yield
 
 
 def made(value: Any) -> Any:

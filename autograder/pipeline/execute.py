@@ -31,6 +31,8 @@ from autograder.pipeline.kernel_side import MIME
 from autograder.verdict import Verdict
 
 SCORES = "autograder_scores"  # the key in nbgrader's resources under which the shares of the points travel
+# What a terminal would obey: control characters but for tabs, line breaks, and colours.
+CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 AT_YOUR_RISK = (
     "To run it unprotected, with your rights on your files: python -m autograder grade --no-isolation, or "
     "c.JudgedExecute.isolated = False in nbgrader_config.py."
@@ -367,7 +369,7 @@ def _showable(kind: str, content: dict) -> dict:
     """The content of an output message in the form that a feedback page can be made of."""
 
     def text(value: Any) -> str:
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+        return CONTROL.sub("", value.encode("utf-8", "replace").decode()) if isinstance(value, str) else ""
 
     if kind == "stream":
         return {"name": "stderr" if content.get("name") == "stderr" else "stdout", "text": text(content.get("text"))}

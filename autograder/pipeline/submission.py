@@ -1,6 +1,8 @@
 """Reads what students hand in, whatever it is, and puts the instructor's cells back into it."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 from nbgrader.api import Gradebook, Notebook, SourceCell
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from autograder.pipeline.integrity import remember, what_is_restored
+from autograder.pipeline.integrity import Remark, remember, what_is_restored
 
 MAX_FILE = 20_000_000  # bytes of a submitted notebook
 MAX_CELLS = 2_000
 MAKE_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+REMOVED: dict[Path, list[Remark]] = {}  # what was removed from a submission's folder, until its notebook is noted
 
 
 class Unreadable(ValueError):
@@ -54,6 +57,29 @@ def read(path: Path) -> NotebookNode:
     clean = new_notebook(metadata=metadata if isinstance(metadata, dict) else {})
     clean.cells = [_cell(cell) for cell in cells if isinstance(cell, dict) and cell.get("cell_type") in MAKE_CELL]
     return clean
+
+
+def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
+    """Remove from a submission's folder what is neither file nor folder; nbgrader calls it before it copies the rest.
+
+    nbgrader copies what lies beside a notebook, through links: one to the gradebook would hand it out, one to /dev/zero
+    fill the disk, and a pipe block for ever. A notebook that is a link is left: it is not copied, and `read` says so.
+
+    Args:
+        assignment, student: as nbgrader was asked for them, which may be "*".
+        notebooks: paths of the submission's notebooks.
+    """
+    for root in {Path(path).parent for path in notebooks}:
+        for folder, folders, files in os.walk(root):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                mode = path.lstat().st_mode
+                if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(path) in notebooks:
+                    continue
+                path.unlink()
+                kind = "link" if stat.S_ISLNK(mode) else "pipe, socket or device"
+                what = f"is a {kind}, no file, and was removed"
+                REMOVED.setdefault(root.absolute(), []).append(Remark(f"{path.relative_to(root)}", what))
 
 
 def _cell(given: dict[str, Any]) -> NotebookNode:
@@ -106,7 +132,8 @@ class RestoreCells(NbGraderPreprocessor):
         with Gradebook(about["db_url"]) as gradebook:
             released = _released(gradebook.find_notebook(about["notebook"], about["assignment"]))
         nb.metadata = NotebookNode()  # nbgrader fills in the instructor's kernel
-        remember(nb, what_is_restored(nb.cells, released))
+        removed = REMOVED.pop(Path(resources["metadata"]["path"]).absolute(), [])
+        remember(nb, removed + what_is_restored(nb.cells, released))
         nb.cells = restore(nb.cells, released)
         return nb, resources
 
