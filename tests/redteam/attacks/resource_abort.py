@@ -1,7 +1,7 @@
 """abort() while it is checked.
 
 score: 5
-says: ended the Python process (abort)
+says: ended the Python process
 """
 
 # %% layer-norm

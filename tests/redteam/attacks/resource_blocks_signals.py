@@ -1,7 +1,7 @@
 """A wait with every signal blocked.
 
 score: 10
-says: did not end within 4 s, not even when it was interrupted
+says: did not end within 4 s and was stopped
 """
 
 # %% rms-norm

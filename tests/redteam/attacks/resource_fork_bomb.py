@@ -1,7 +1,7 @@
 """A fork bomb, bounded in case it works: 300 processes that sleep.
 
-score: 15
-says: ✓ RMSNorm
+score: 0
+says: can't start new thread
 noted: forked
 also: user
 """

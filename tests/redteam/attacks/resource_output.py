@@ -1,7 +1,7 @@
 """10⁸ characters of output.
 
 score: 15
-says: was stopped after 1,000,000 characters of output
+says: was stopped
 also: user
 """
 

@@ -1,7 +1,7 @@
 """exit(), quit, SystemExit and a kernel that is asked to shut down.
 
-score: 15
-says: ✓ RMSNorm
+score: 0
+says: ended the Python process
 """
 
 # %% scratch

@@ -1,7 +1,7 @@
-"""One call into C that keeps the interpreter for years.
+"""A search that would take years, inside one call into C.
 
 score: 10
-says: did not end within 4 s, not even when it was interrupted
+says: did not end within 4 s and was stopped
 """
 
 # %% rms-norm

@@ -8,6 +8,6 @@ also: user
 # %% rms-norm
 while True:
     try:
-        while True: pass
+        while True: sum(range(1000))
     except BaseException:
         pass

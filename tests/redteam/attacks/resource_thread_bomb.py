@@ -1,7 +1,7 @@
 """300 threads that sleep.
 
-score: 15
-says: ✓ RMSNorm
+score: 0
+says: can't start new thread
 also: user
 """
 

@@ -1,0 +1,11 @@
+"""SIGINT ignored.
+
+score: 10
+says: did not end within 4 s, not even when it was interrupted
+also: user
+"""
+
+# %% rms-norm
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+time.sleep(300)
