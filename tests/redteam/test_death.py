@@ -46,7 +46,7 @@ def everybody_once(course: Path) -> None:
         assert "layer_norm" in arena.pages(course, student)
 
 
-@pytest.mark.parametrize("done", [0, 1, 3])
+@pytest.mark.parametrize("done", [0, 2])
 def test_killed_in_mid_batch(course: Path, done: int) -> None:
     graded = "[p for p in (course / 'autograded').glob('*/*/*.ipynb') if b'headroom_graded' in p.read_bytes()]"
     kernels = "(course / 'autograded').exists() and " if not done else ""
@@ -89,7 +89,7 @@ def test_locked_database(course: Path) -> None:
 
 
 @pytest.mark.skipif(not machine.small_disk_possible(), reason="only root can mount a small disk")
-@pytest.mark.parametrize("free_mb", [0.1, 0.6])
+@pytest.mark.parametrize("free_mb", [0.1, 0.5])
 def test_full_disk(course: Path, free_mb: float) -> None:
     full, again = arena.grade(course, free_mb=free_mb, again=True)
     assert full.status != 0

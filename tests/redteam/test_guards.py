@@ -6,6 +6,10 @@ Where root runs the tests, an ordinary user runs this file once more: the weaker
 import asyncio
 import contextlib
 import os
+import select
+import shutil
+import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +21,7 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
+import machine
 from jupyter_client import AsyncKernelManager
 from traitlets.config import Config
 
@@ -438,3 +443,203 @@ def test_guard(parents: Parents, used, tmp_path: Path, kind: str, number: int) -
     (parents.get(kind).code / "without.py").write_text(text, encoding="utf-8")
     used(parents.get(kind), "without.py")
     assert STOLEN in attempt(tmp_path, guard)
+
+
+# --- What is not in sandbox.py -----------------------------------------------------------------------------------
+
+
+def test_no_process_of_another_kernel_is_reached(parents: Parents, used, tmp_path: Path) -> None:
+    """parent.py begins a PID namespace for each kernel; without it kernels see, and where they may kill, each other."""
+    edits = [
+        ("parent.py", '                sandbox.call("setns", self.own_processes, sandbox.NEWPID)\n', ""),
+        ("parent.py", '                sandbox.call("unshare", sandbox.NEWPID)\n', ""),
+    ]
+    look = "import os\nif len([p for p in os.listdir('/proc') if p.isdigit()]) > 1: print('STO' 'LEN')"
+    guard = Guard("", [], look, beside="1")
+    used(parents.get("namespaces"))
+    assert STOLEN not in attempt(tmp_path, guard)
+    used(parents.get("namespaces", *edits))
+    assert STOLEN in attempt(tmp_path, guard) or os.geteuid() != 0
+
+
+def test_no_descriptor_is_inherited(parents: Parents, used, tmp_path: Path) -> None:
+    """parent.py closes all that a fork inherits; without it a kernel could ask the parent for other kernels."""
+    look = (
+        "import os, socket, stat\n"
+        "for fd in range(3, 256):\n"
+        "    try:\n"
+        "        if stat.S_ISSOCK(os.fstat(fd).st_mode):\n"
+        "            kind = socket.socket(fileno=os.dup(fd)).type\n"
+        "            if kind == socket.SOCK_SEQPACKET: print('STO' 'LEN', fd)\n"
+        "    except OSError: pass"
+    )
+    edit = ("parent.py", "            os.closerange(KEPT + 2, 4096)\n", "")
+    guard = Guard("", [], look)
+    used(parents.get("namespaces"))
+    assert STOLEN not in attempt(tmp_path, guard)
+    used(parents.get("namespaces", edit))
+    assert STOLEN in attempt(tmp_path, guard)
+
+
+def test_the_meeting_place_has_a_size(parents: Parents, used, tmp_path: Path) -> None:
+    """sandbox.room, which the parent makes; without its size a kernel fills the parent's memory."""
+    fill = WRITE + "import glob\nif fill(glob.glob('/run/k*')[0], 8, 4_000_000) > 20_000_000: print('STO' 'LEN')"
+    edit = ("sandbox.py", 'f"size=1m,nr_inodes=64,mode=700{owner}"', 'f"nr_inodes=64,mode=700{owner}"')
+    guard = Guard("", [], fill)
+    used(parents.get("namespaces"))
+    assert STOLEN not in attempt(tmp_path, guard)
+    used(parents.get("namespaces", edit))
+    assert STOLEN in attempt(tmp_path, guard)
+
+
+@pytest.mark.parametrize("flag", ["--unshare-net", "--unshare-cgroup", "OF_HEADROOM"])
+def test_what_bubblewrap_is_told(used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    """launch.py; without a network namespace abstract sockets of the machine can be reached, which are no files."""
+    name = f"\0redteam-{os.getpid()}"
+    code = {
+        "--unshare-net": f"import socket\nsocket.socket(socket.AF_UNIX).connect({name!r})\nprint('STO' 'LEN')",
+        "--unshare-cgroup": "if open('/proc/self/cgroup').read().strip() != '0::/': print('STO' 'LEN')",
+        "OF_HEADROOM": "from headroom.reference import LayerNorm\nprint('STO' 'LEN')",
+    }[flag]
+    if flag == "--unshare-cgroup" and Path("/proc/self/cgroup").read_text().strip() == "0::/":
+        pytest.skip("this machine has one control group only")
+    guard = Guard("", [], code)
+    made = launch.WarmParent._bubblewrap
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(name)
+    server.listen()
+    try:
+        for without in (False, True):
+            if without and flag == "OF_HEADROOM":
+                monkeypatch.setattr(launch, "OF_HEADROOM", [""])
+            elif without:
+                monkeypatch.setattr(
+                    launch.WarmParent,
+                    "_bubblewrap",
+                    lambda self, command: [word for word in made(self, command) if word != flag],
+                )
+            try:
+                parent = launch.WarmParent("namespaces")
+            except launch.NoIsolation as problem:
+                pytest.skip(str(problem))
+            try:
+                used(parent)
+                assert (STOLEN in attempt(tmp_path, guard)) == without
+            finally:
+                parent.close()
+    finally:
+        server.close()
+
+
+def test_no_variable_of_the_grader_is_passed_on(
+    parents: Parents, used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """provisioner.py passes on a few by name; without that list a kernel reads tokens."""
+    monkeypatch.setenv("HEADROOM_TEST_SECRET", "sk-1")
+    guard = Guard("", [], "import os\nif 'HEADROOM_TEST_SECRET' in os.environ: print('STO' 'LEN')")
+    used(parents.get("namespaces"))
+    assert STOLEN not in attempt(tmp_path, guard)
+    monkeypatch.setattr(provisioner, "PASSED_ON", tuple(os.environ))
+    assert STOLEN in attempt(tmp_path, guard)
+
+
+def test_links_are_not_followed(parents: Parents, used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """provisioner.py copies plain files only; without that a link brings a secret, or blocks as a pipe does."""
+    (tmp_path / "secret").write_text("sk-1")
+    handed_in = tmp_path / "handed_in"
+    handed_in.mkdir()
+    (handed_in / "link").symlink_to(tmp_path / "secret")
+    guard = Guard("", [], "if open('link').read() == 'sk-1': print('STO' 'LEN')")
+    used(parents.get("namespaces"))
+    assert STOLEN not in attempt(handed_in, guard)
+    monkeypatch.setattr(provisioner, "copy_plain_files", lambda source, target: shutil.copytree(source, target))
+    assert STOLEN in attempt(handed_in, guard)
+
+
+def test_a_message_has_a_size(parents: Parents, used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """provisioner.py; without the size a kernel has the grader hold what it likes."""
+    guard = Guard("", [], "print('x' * 60_000_000)\nprint('STO' 'LEN')")
+
+    def received() -> int:
+        async def run() -> int:
+            async with Kernel(tmp_path) as kernel:
+                return len(await kernel.run(guard.code, 15))
+
+        return asyncio.run(run())
+
+    used(parents.get("namespaces"))
+    assert received() < 1000
+    monkeypatch.setattr(provisioner, "MAX_MESSAGE", -1)
+    assert received() > 60_000_000
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_kernels_end_with_their_parent(parents: Parents, used, tmp_path: Path, kind: str) -> None:
+    """kill -9 of the parent: in namespaces they go with it, elsewhere by their parent-death signal."""
+    line = '    call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)\n'
+    variants = [()] if kind == "namespaces" else [(), (("sandbox.py", line, ""),)]
+    for edits in variants:
+        parent = parents.get(
+            kind, ("parent.py", "MAX_NOTES, MAX_NOTE = 100, 300\n", "MAX_NOTES, MAX_NOTE = 99, 300\n"), *edits
+        )
+        used(parent)
+
+        async def lives(parent: launch.WarmParent = parent) -> bool:
+            async with Kernel(tmp_path) as kernel:
+                await kernel.run("1")
+                process = os.dup(kernel.manager.provisioner._fork.process)
+                parent.process.kill()
+                parent.process.wait()
+                ended, _, _ = select.select([process], [], [], 5)
+                if not ended:
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                os.close(process)
+                return not ended
+
+        assert asyncio.run(lives()) == bool(edits)
+
+
+def test_orphans_end_with_their_kernel(parents: Parents, used, tmp_path: Path) -> None:
+    """parent.py, where there is no PID namespace: a process in a session of its own is ended with its kernel."""
+    mark = f"redteam-orphan-{os.getpid()}"
+    code = (
+        "import subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60) # {mark}'], start_new_session=True)"
+    )
+
+    def orphans() -> list[int]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if mark.encode() in path.read_bytes():
+                    found.append(int(path.parent.name))
+        return found
+
+    for edits in ((), (("parent.py", "            self._end_orphans()\n", "            pass\n"),)):
+        used(parents.get("landlock", *edits))
+        attempt(tmp_path, Guard("", [], code))
+        time.sleep(1)
+        left = orphans()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert bool(left) == bool(edits)
+
+
+def test_the_same_for_an_ordinary_user(tmp_path: Path) -> None:
+    """All of the above once more, also in the weaker sandbox, which root does not use."""
+    if reason := machine.why_not_another_user():
+        pytest.skip(reason)
+    course = tmp_path / "course"
+    course.mkdir()
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--tb=short", "-p", "no:cacheprovider"]
+    command += ["-o", "addopts=", "-rs", "--basetemp", str(course / "base"), str(Path(__file__))]
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    (left,) = machine.run(command, course, environment, machine.ORDINARY)
+    said = (tmp_path / "course-log-0.txt").read_text()
+    print(said)
+    assert left.status == 0, said[-6000:]

@@ -1,0 +1,178 @@
+"""Malformed words: replies to the judge, messages of a kernel, requests to the warm parent."""
+
+import asyncio
+import json
+import os
+import random
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
+
+import arena
+import torch
+from torch import nn
+
+from autograder import probe
+from autograder.exercises import find
+from autograder.judge import judge
+from autograder.kernels import launch
+
+ODD = [
+    *(None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, 10**30, 10**400, 1e308),
+    *(float("nan"), float("inf"), float("-inf"), "", "x" * 5000, "gamma", "gamma.weight", [], {}, [[]], {"a": 1}),
+    *([None], [1, 2, 3], [10**30, 0], [0, 10**9], [5] * 70, [0] * 70, {"$array": 0}, {"$array": -1}),
+    *(np.zeros(0), np.zeros(()), np.zeros((2, 3, 7)), np.full((2, 3, 7), np.nan), np.full((2, 3, 7), np.inf)),
+    *(np.zeros((2, 3, 7), bool), np.zeros((2, 3, 7), np.int64), np.full(4, 1e308), np.zeros((0, 7))),
+]
+
+
+def changed(value: Any, chance: random.Random, often: float) -> Any:
+    """A reply in which pieces are replaced, left out, or there twice."""
+    if chance.random() < often:
+        return chance.choice(ODD)
+    if isinstance(value, dict):
+        return {key: changed(one, chance, often) for key, one in value.items() if chance.random() > often / 2}
+    if isinstance(value, list):
+        kept = [changed(one, chance, often) for one in value if chance.random() > often / 4]
+        return kept * 2 if chance.random() < often / 4 else kept
+    return value
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_a_reply_says_there_is_a_verdict(seed: int) -> None:
+    space: dict[str, Any] = {"torch": torch, "nn": nn}
+    exec(arena.ANSWERS["right LayerNorm"], space)
+    for number in range(40):
+        chance = random.Random(1000 * seed + number)
+        often, which = chance.choice([0.002, 0.01, 0.05, 0.2]), chance.choice([b'"describe"', b'"run"', b'"do"'])
+
+        def ask(request: bytes, chance=chance, often=often, which=which) -> bytes:
+            reply = probe.answer(request, space["LayerNorm"])
+            if which in request:
+                try:
+                    reply = probe.pack(changed(probe.unpack(reply), chance, often))
+                except (ValueError, KeyError):
+                    reply = b""
+            if chance.random() < 0.1:
+                noise = bytearray(reply)
+                for _ in range(5 * bool(noise)):
+                    noise[chance.randrange(len(noise))] = chance.randrange(256)
+                reply = bytes(noise)
+            return reply
+
+        verdict = judge(find("LayerNorm"), ask, seed=number)
+        assert 0.0 <= verdict.score <= 1.0
+        assert "LayerNorm" in verdict.text()
+        json.dumps(verdict._repr_mimebundle_())
+
+
+@pytest.fixture(scope="module")
+def parent() -> Iterator[launch.WarmParent]:
+    try:
+        started = launch.WarmParent()
+    except launch.NoIsolation as problem:
+        pytest.skip(str(problem))
+    yield started
+    started.close()
+
+
+def forked(parent: launch.WarmParent, folder: Path) -> str:
+    """Start a kernel in the plain way; what it reports."""
+    run = Path(parent.run, f"k{folder.name[-20:]}")
+    (run / "given").mkdir(parents=True)
+    room, _ = parent.room(run)
+    limits = {"memory_mb": 500, "disk_mb": 16, "file_mb": 8, "processes": 32, "cpu_s": 60, "user": launch.NOBODY}
+    ports = {f"{name}_port": i for i, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+    fork = parent.fork(
+        run=room,
+        given=f"{run}/given",
+        connection={"transport": "ipc", "key": "k", "signature_scheme": "hmac-sha256", **ports},
+        arguments=[],
+        environment={},
+        limits=limits,
+    )
+    try:
+        fork.report.settimeout(60)
+        return fork.report.recv(1 << 16).decode()
+    finally:
+        fork.close()
+
+
+REQUESTS = {
+    "not JSON": b"\xff\xfe{",
+    "empty object": b"{}",
+    "a number": b"7",
+    "null": b"null",
+    "nested": b"[" * 30_000 + b"]" * 30_000,
+    "another folder": json.dumps({"run": "/etc", "limits": {"user": 0}}).encode(),
+    "relative": json.dumps({"run": "../../x", "limits": {"user": 65534}}).encode(),
+    "no limits": json.dumps({"run": "/run/kx"}).encode(),
+    "wrong types": json.dumps({"run": 3, "limits": [], "given": None, "connection": 1, "environment": 2}).encode(),
+    "huge": b'{"run": "' + b"x" * 60_000 + b'"}',
+    "zero bytes in a path": json.dumps({"run": "/run/a\0b", "limits": {"user": 65534}}).encode(),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_malformed_request_does_not_end_the_parent(parent: launch.WarmParent, tmp_path: Path, name: str) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    notes, their_notes = os.pipe()
+    socket.send_fds(parent.control, [REQUESTS[name]], [theirs.fileno(), their_notes])
+    for descriptor in (their_notes, theirs.detach()):
+        os.close(descriptor)
+    ours.settimeout(20)
+    said = b""
+    while more := ours.recv(1 << 16):
+        said += more
+    ours.close()
+    os.close(notes)
+    assert b"refused" in said or b"failed" in said or b"exit" in said
+    assert "ready" in forked(parent, tmp_path)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_request_without_its_descriptors(parent: launch.WarmParent, tmp_path: Path, count: int) -> None:
+    """The parent may end at that, with all its kernels; it must not go on half."""
+    own = launch.WarmParent(parent.kind)
+    try:
+        with open(os.devnull, "rb") as one:
+            socket.send_fds(own.control, [b"{}"], [one.fileno()][:count])
+        try:
+            own.process.wait(3)
+        except Exception:
+            assert "ready" in forked(own, tmp_path)
+    finally:
+        own.close()
+
+
+def test_the_parent_ends_with_its_control_socket() -> None:
+    own = launch.WarmParent()
+    run = own.run
+    own.control.close()
+    assert own.process.wait(10) is not None
+    own.control = None
+    own.close()
+    assert not run.exists()
+
+
+def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmParent, tmp_path: Path) -> None:
+    """A folder that is not there: the kernel says why, in time."""
+    run = Path(parent.run, "kmissing")
+    run.mkdir()
+    room, _ = parent.room(run)
+    fork = parent.fork(run=room, given="/nowhere", connection={}, arguments=[], environment={}, limits={"user": 65534})
+
+    async def hear() -> bytes:
+        fork.report.setblocking(False)
+        return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(fork.report, 1 << 16), 20)
+
+    assert b"failed" in asyncio.run(hear())
+    fork.close()
