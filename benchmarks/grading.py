@@ -290,14 +290,14 @@ def main() -> None:
     if chosen.submissions <= FEW:
         parser.error(f"--submissions {chosen.submissions}: more than {FEW} are needed")
     if chosen.compare:
-        text = compare()
-        (RESULTS / "grading-scores.md").write_text(text, encoding="utf-8")
+        name, text = "grading-scores.md", compare()
     else:
         who = "root" if os.geteuid() == 0 else "an ordinary user"
         text = f"# Grading\n\nBy `benchmarks/grading.py`, as {who}, on {os.cpu_count()} CPU cores.\n\n"
         text += "\n".join(line for lab in LABS for line in time_lab(lab, chosen.submissions))
-        (RESULTS / "grading.md").write_text(text, encoding="utf-8")
+        name = "grading.md"
     print(text)
+    (RESULTS / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Starts the warm parent in a sandbox of its own, and says what isolation this machine has."""
 
 import atexit
+import contextlib
 import json
 import logging
 import os
@@ -64,10 +65,12 @@ class WarmParent:
         if not sys.platform.startswith("linux"):
             raise NoIsolation(f"kernels can be isolated on Linux only, and this is {sys.platform}")
         self.code = code
+        _sweep()
         problems = []
         for self.kind in [kind] if kind else ["namespaces", "landlock"]:
-            self.run = Path(tempfile.mkdtemp(prefix="headroom-", dir="/tmp"))  # short: sockets' paths
+            self.run = Path(tempfile.mkdtemp(prefix=f"headroom-{os.getpid()}-", dir="/tmp"))  # short: sockets' paths
             self.run.chmod(0o711)
+            (self.run / "home").mkdir()
             try:
                 self._start()
                 break
@@ -92,12 +95,12 @@ class WarmParent:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # so that the parent's own PID is told
         python = [sys.executable, str(self.code / "parent.py"), self.kind]
+        home = "/tmp" if self.kind == "namespaces" else f"{self.run}/home"  # the former is the sandbox's own
         environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "LANG": "C.UTF-8",
-            "HOME": "/tmp",
-            "MPLCONFIGDIR": "/tmp/matplotlib",
-            "IPYTHONDIR": "/tmp/ipython",
+            **dict.fromkeys(("HOME", "TMPDIR"), home),
+            **dict.fromkeys(("MPLCONFIGDIR", "IPYTHONDIR"), f"{home}/config"),
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "HEADROOM_READABLE": os.pathsep.join(readable()),
@@ -133,20 +136,8 @@ class WarmParent:
         # To give each kernel namespaces of its own, the parent needs one privilege inside of its own user namespace;
         # when root grades there is none, so that what only root may read can be mounted, and kernels drop to nobody.
         line += ["--cap-add", "ALL"] if root else ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
-        line += [
-            "--tmpfs",
-            "/",
-            "--proc",
-            "/proc",
-            "--tmpfs",
-            "/tmp",
-            "--tmpfs",
-            "/run",
-            "--tmpfs",
-            "/dev",
-            "--dir",
-            "/dev/shm",
-        ]
+        line += ["--tmpfs", "/", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/dev"]
+        line += ["--dir", "/dev/shm"]
         for device in DEVICES:
             line += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
         line += ["--symlink", "/proc/self/fd", "/dev/fd"]
@@ -235,6 +226,15 @@ class Fork:
         os.close(self.notes)
         if hasattr(self, "process"):
             os.close(self.process)
+
+
+def _sweep() -> None:
+    """Remove what graders left that were killed."""
+    for folder in Path("/tmp").glob("headroom-*-*"):
+        pid = folder.name.split("-")[1]
+        with contextlib.suppress(OSError):
+            if pid.isdigit() and folder.stat().st_uid == os.geteuid() and not Path("/proc", pid).exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def readable() -> list[str]:
