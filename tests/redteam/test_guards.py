@@ -161,6 +161,7 @@ GUARDS = [
         [('    limit(resource.RLIMIT_FSIZE, limits["file_mb"] * MB)', "    pass")],
         WRITE + "if fill('.', 1, 12_000_000) > 10_000_000: print('STO' 'LEN')",
         kinds=BOTH,
+        limits={"memory_mb": 1000},
     ),
     Guard(
         "processor time",
@@ -495,13 +496,15 @@ def test_the_meeting_place_has_a_size(parents: Parents, used, tmp_path: Path) ->
 @pytest.mark.parametrize("flag", ["--unshare-net", "--unshare-cgroup", "OF_HEADROOM"])
 def test_what_bubblewrap_is_told(used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
     """launch.py; without a network namespace abstract sockets of the machine can be reached, which are no files."""
-    name = f"\0redteam-{os.getpid()}"
+    name = f"\0guard-{os.getpid()}"
     code = {
         "--unshare-net": f"import socket\nsocket.socket(socket.AF_UNIX).connect({name!r})\nprint('STO' 'LEN')",
-        "--unshare-cgroup": "if open('/proc/self/cgroup').read().strip() != '0::/': print('STO' 'LEN')",
+        "--unshare-cgroup": "for line in open('/proc/self/cgroup'):\n    if line.strip()[-2:] != ':/': print('STO' 'LEN')",
         "OF_HEADROOM": "from headroom.reference import LayerNorm\nprint('STO' 'LEN')",
     }[flag]
-    if flag == "--unshare-cgroup" and Path("/proc/self/cgroup").read_text().strip() == "0::/":
+    if flag == "--unshare-cgroup" and all(
+        line.endswith(":/") for line in Path("/proc/self/cgroup").read_text().splitlines()
+    ):
         pytest.skip("this machine has one control group only")
     guard = Guard("", [], code)
     made = launch.WarmParent._bubblewrap
@@ -562,7 +565,7 @@ def test_a_message_has_a_size(parents: Parents, used, tmp_path: Path, monkeypatc
 
     def received() -> int:
         async def run() -> int:
-            async with Kernel(tmp_path) as kernel:
+            async with Kernel(tmp_path, {"memory_mb": 1000}) as kernel:
                 return len(await kernel.run(guard.code, 15))
 
         return asyncio.run(run())
