@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
             return 0 if checking.check_notebook(chosen.notebook) else 1
         course = course_root(Path.cwd())
         if chosen.command == "grade":
-            return _say(grading.grade(course, chosen.labs, not chosen.no_isolation), "not graded")
+            return _say(
+                grading.grade(course, chosen.labs, not chosen.no_isolation), "not graded, or without its feedback page"
+            )
         if chosen.check:
             return _say(making.differing(course), "differs from solutions/; make labs renews it")
         names = making.names(course)

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ class WarmParent:
             "HEADROOM_READABLE": os.pathsep.join(readable()),
         }
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
-        self.process = subprocess.Popen(
+        self.process = _in_a_thread_of_its_own(
             self._bubblewrap(python) if self.kind == "namespaces" else python,
             stdin=theirs,
             stdout=log,
@@ -132,7 +133,7 @@ class WarmParent:
         """The command in namespaces with a read-only root of few folders, without network, processes or privileges."""
         root = os.geteuid() == 0
         line = ["bwrap", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
-        line += ["--hostname", "headroom"]
+        line += ["--die-with-parent", "--hostname", "headroom"]
         # To give each kernel namespaces of its own, the parent needs one privilege inside of its own user namespace;
         # when root grades there is none, so that what only root may read can be mounted, and kernels drop to nobody.
         line += ["--cap-add", "ALL"] if root else ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
@@ -226,6 +227,23 @@ class Fork:
         os.close(self.notes)
         if hasattr(self, "process"):
             os.close(self.process)
+
+
+def _in_a_thread_of_its_own(command: list[str], **options: Any) -> subprocess.Popen:
+    """Start a process whose parent-death signal is bound to this process, not to the thread that happens to call."""
+    started: Future[subprocess.Popen] = Future()
+
+    def run() -> None:
+        try:
+            process = subprocess.Popen(command, **options)
+        except OSError as problem:
+            started.set_exception(problem)
+        else:
+            started.set_result(process)
+            process.wait()
+
+    threading.Thread(target=run, daemon=True).start()
+    return started.result()
 
 
 def _sweep() -> None:

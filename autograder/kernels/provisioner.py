@@ -27,7 +27,7 @@ from autograder.kernels.launch import NOBODY, Fork, warm_parent
 NAME = "headroom-isolated"  # among jupyter_client's provisioners
 PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING")  # of the environment, nothing else
 LIMITS = ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")
-MAX_COPIED = 200_000_000  # bytes of a submission's folder
+MAX_FILES = 1000  # of a submission's folder
 MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel; ZeroMQ drops the connection at a larger one
 MAX_WAITING = 50  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
 
@@ -47,6 +47,7 @@ class IsolatedProvisioner(LocalProvisioner):
 
     exit_status: int | None = None
     took: dict[str, float] | None = None  # seconds of the steps of the last start
+    left_out: tuple[str, ...] = ()  # files beside the notebook that the kernel does not have
     _fork: Fork | None = None
     _run: Path | None = None
 
@@ -64,7 +65,9 @@ class IsolatedProvisioner(LocalProvisioner):
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        copy_plain_files(Path(kwargs.get("cwd") or os.curdir).resolve(), self._run / "given")
+        self.left_out = copy_plain_files(
+            Path(kwargs.get("cwd") or os.curdir).resolve(), self._run / "given", self.disk_mb * 500_000
+        )
         environment = kwargs.get("env") or os.environ
         connection = {name: value for name, value in self.connection_info.items() if name != "ip"}
         self._fork = warm_parent().fork(
@@ -202,18 +205,28 @@ class PromptClient(AsyncKernelClient):
                 self.kernel_info()
 
 
-def copy_plain_files(source: Path, target: Path) -> None:
+def copy_plain_files(source: Path, target: Path, most: int) -> tuple[str, ...]:
     """Copy a folder's files and folders; links, pipes and devices are left out, and what is too much.
 
     A submission may hold links to the gradebook, pipes that block whoever reads them, and files of any size.
+
+    Args:
+        source, target: folders.
+        most: bytes to copy.
+
+    Returns:
+        what was left out.
     """
-    left = MAX_COPIED
+    left, count, left_out = most, 0, []
     for folder, folders, files in os.walk(source):
         folders[:] = [name for name in folders if not target.is_relative_to(Path(folder, name))]
         into = target / Path(folder).relative_to(source)
         into.mkdir(parents=True, exist_ok=True)
         for name in files:
             about = os.lstat(Path(folder, name))
-            if stat.S_ISREG(about.st_mode) and about.st_size <= left:
-                left -= about.st_size
+            if stat.S_ISREG(about.st_mode) and about.st_size <= left and count < MAX_FILES:
+                left, count = left - about.st_size, count + 1
                 shutil.copyfile(Path(folder, name), into / name, follow_symlinks=False)
+            else:
+                left_out.append(str(Path(folder, name).relative_to(source)))
+    return tuple(left_out)

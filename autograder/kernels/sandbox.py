@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
 MNT_DETACH = 2
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 4, 24, 38, 47
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 
 # Refused with "operation not permitted": the kernel's less trodden paths, other processes, and what outlives a process.
 REFUSED = """
@@ -79,7 +79,7 @@ def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
     # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
     call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)
     _limit(limits, counted=1 if kind == "namespaces" else _threads_of(os.getuid()))
-    call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # Attack: programs that run as root (setuid)
+    call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # no program runs as root (setuid) any more; Landlock asks for it
     if kind == "landlock":
         _landlock(run, work)
     _refuse_system_calls()
@@ -88,7 +88,7 @@ def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
 
 def _own_file_system(run: str, given: str, limits: dict[str, int]) -> str:
     """Mounts of its own: an empty /tmp, its own folder and no other under /run, /proc with its own processes only."""
-    call("unshare", NEWNS | NEWIPC | NEWUTS)
+    call("unshare", NEWNS)
     mount("", "/", None, MS_REC | MS_PRIVATE)
     own, copied = (os.open(folder, os.O_PATH) for folder in (run, given))
     # Attacks: filling the disk (what a kernel can write lies in memory, has a size, and vanishes with it); reading or
@@ -135,7 +135,6 @@ def _ordinary_user(instead_of_root: int, own_namespace: bool) -> None:
     for capability in range(64):
         if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break
-    call("prctl", PR_CAP_AMBIENT, 4, 0, 0, 0)
     call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
 
 
@@ -168,7 +167,6 @@ def _limit(limits: dict[str, int], counted: int) -> None:
     limit(resource.RLIMIT_NOFILE, 256)
     limit(resource.RLIMIT_CORE, 0)  # Attack: gigabytes of core dump, wherever the system puts them
     limit(resource.RLIMIT_MEMLOCK, 0)  # Attack: memory that cannot be swapped out
-    limit(resource.RLIMIT_MSGQUEUE, 0)
 
 
 def _refuse_system_calls() -> None:

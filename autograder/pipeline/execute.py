@@ -162,6 +162,9 @@ class JudgedExecute(Execute):
         try:
             self.start_new_kernel()
             self.start_new_kernel_client()
+            for name in getattr(self.km.provisioner, "left_out", ())[:20]:
+                remark = Remark(name, "is too large, too much, or no file: the kernel did not have it")
+                self._remarks += [remark] if remark not in self._remarks else []
             cell = new_code_cell(self._call("prepare"))
             if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")

@@ -26,7 +26,7 @@ def grade(course: Path, chosen: list[str], isolated: bool = True) -> list[str]:
         isolated: whether students' code runs in a sandbox, or else with the rights of whoever grades.
 
     Returns:
-        the submissions without a grade, as "student, lab".
+        the submissions without a grade or a feedback page, as "student, lab".
 
     Raises:
         Failed: nothing to grade, or a lab that does not exist.
@@ -100,6 +100,9 @@ def _report(course: Path, database: str, lab: str) -> list[str]:
                 print(f"{lab}  {student:24}  NOT GRADED")
             else:
                 note = ", more to be graded by hand" if submission.needs_manual_grade else ""
+                if not any((course / "feedback" / student / lab).glob("*.html")):
+                    missing.append(student)
+                    note += ", NO FEEDBACK PAGE"
                 if any((course / SaveIntegrityNote.directory.default_value / lab).glob(f"{student}-*.md")):
                     note += ", see integrity/"
                 print(f"{lab}  {student:24}  {submission.score:5.2f} of {submission.max_score:g}{note}")
