@@ -208,8 +208,9 @@ def hand_in_honest(course: Path) -> None:
         hand_in(course, student, {**cells, **more})
 
 
-def grade(course: Path, user: int = 0, **more: Any) -> list[machine.Left]:
-    return machine.run([sys.executable, "-m", "autograder", "grade"], course, environment(course), user, **more)
+def grade(course: Path, user: int = 0, variables: dict[str, str] | None = None, **more: Any) -> list[machine.Left]:
+    command = [sys.executable, "-m", "autograder", "grade"]
+    return machine.run(command, course, environment(course) | (variables or {}), user, **more)
 
 
 def log(course: Path, round_: int = 0) -> str:

@@ -499,7 +499,8 @@ def test_what_bubblewrap_is_told(used, tmp_path: Path, monkeypatch: pytest.Monke
     name = f"\0guard-{os.getpid()}"
     code = {
         "--unshare-net": f"import socket\nsocket.socket(socket.AF_UNIX).connect({name!r})\nprint('STO' 'LEN')",
-        "--unshare-cgroup": "for line in open('/proc/self/cgroup'):\n    if line.strip()[-2:] != ':/': print('STO' 'LEN')",
+        "--unshare-cgroup": "for line in open('/proc/self/cgroup'):\n"
+        "    if line.strip()[-2:] != ':/': print('STO' 'LEN')",
         "OF_HEADROOM": "from headroom.reference import LayerNorm\nprint('STO' 'LEN')",
     }[flag]
     if flag == "--unshare-cgroup" and all(

@@ -1,5 +1,6 @@
 """Every attack is handed in between honest submissions; what each earns, says and leaves behind is looked at."""
 
+import ctypes
 import os
 import re
 import sys
@@ -25,13 +26,13 @@ CHOSEN = [attack for attack in ATTACKS if "user" in attack.also]
 class Round:
     """A course in which one round of grading has ended."""
 
-    def __init__(self, folder: Path, handed_in: list[Attack], user: int = 0) -> None:
+    def __init__(self, folder: Path, handed_in: list[Attack], user: int = 0, **variables: str) -> None:
         self.course = arena.make_course(folder)
         arena.hand_in_honest(self.course)
         for attack in handed_in:
             arena.hand_in(self.course, attack.name, attack.cells, attack.code)
         before = self.files()
-        (self.left,) = arena.grade(self.course, user)
+        (self.left,) = arena.grade(self.course, user, variables=variables)
         self.appeared = self.files() - before
         self.log = arena.log(self.course)
         self.scores = arena.scores(self.course)
@@ -65,6 +66,17 @@ def by_user(tmp_path_factory: pytest.TempPathFactory) -> Round:
     if reason := machine.why_not_another_user():
         pytest.skip(reason)
     return Round(tmp_path_factory.mktemp("user"), CHOSEN, machine.ORDINARY)
+
+
+@pytest.fixture(scope="module")
+def by_landlock(tmp_path_factory: pytest.TempPathFactory) -> Round:
+    """The same where there is no bubblewrap: Landlock alone."""
+    if reason := machine.why_not_another_user():
+        pytest.skip(reason)
+    if ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1:
+        pytest.skip("this kernel has no Landlock")
+    folder = tmp_path_factory.mktemp("landlock")
+    return Round(folder, CHOSEN, machine.ORDINARY, PATH=str(Path(sys.executable).parent))
 
 
 def named(attacks: list[Attack]) -> pytest.MarkDecorator:
@@ -124,6 +136,11 @@ def test_attack_on_an_ordinary_user(by_user: Round, attack: Attack) -> None:
     holds(by_user, attack)
 
 
+@named(CHOSEN)
+def test_attack_where_there_is_landlock_alone(by_landlock: Round, attack: Attack) -> None:
+    holds(by_landlock, attack)
+
+
 @pytest.mark.parametrize("student", HONEST)
 def test_honest_submissions_are_graded_as_if_alone(quiet: Round, attacked: Round, student: str) -> None:
     wanted = HONEST[student][1]
@@ -133,12 +150,16 @@ def test_honest_submissions_are_graded_as_if_alone(quiet: Round, attacked: Round
 
 
 @pytest.mark.parametrize("student", HONEST)
-def test_honest_submissions_to_an_ordinary_user(quiet: Round, by_user: Round, student: str) -> None:
-    assert by_user.scores[student] == HONEST[student][1]
-    assert arena.verdicts(quiet.course, student) == arena.verdicts(by_user.course, student)
+@pytest.mark.parametrize("which", ["by_user", "by_landlock"])
+def test_honest_submissions_to_an_ordinary_user(
+    quiet: Round, which: str, student: str, request: pytest.FixtureRequest
+) -> None:
+    graded = request.getfixturevalue(which)
+    assert graded.scores[student] == HONEST[student][1]
+    assert arena.verdicts(quiet.course, student) == arena.verdicts(graded.course, student)
 
 
-@pytest.mark.parametrize("which", ["attacked", "by_user"])
+@pytest.mark.parametrize("which", ["attacked", "by_user", "by_landlock"])
 def test_nothing_is_left_behind(which: str, request: pytest.FixtureRequest) -> None:
     graded = request.getfixturevalue(which)
     assert graded.left.processes == []
@@ -146,7 +167,7 @@ def test_nothing_is_left_behind(which: str, request: pytest.FixtureRequest) -> N
     assert graded.left.sockets == []
 
 
-@pytest.mark.parametrize("which", ["attacked", "by_user"])
+@pytest.mark.parametrize("which", ["attacked", "by_user", "by_landlock"])
 def test_the_course_gets_what_nbgrader_makes_and_nothing_else(which: str, request: pytest.FixtureRequest) -> None:
     graded = request.getfixturevalue(which)
     made = r"course/(autograded|feedback|labs|integrity|\.headroom)/|course/(gradebook\.db|grades\.csv|.*\.log)$"
@@ -160,7 +181,7 @@ def test_the_course_gets_what_nbgrader_makes_and_nothing_else(which: str, reques
     assert len(home) == 4
 
 
-@pytest.mark.parametrize("which", ["attacked", "by_user"])
+@pytest.mark.parametrize("which", ["attacked", "by_user", "by_landlock"])
 def test_everybody_is_graded(which: str, request: pytest.FixtureRequest) -> None:
     graded = request.getfixturevalue(which)
     assert graded.left.status == 0, graded.log[-6000:]
