@@ -127,6 +127,7 @@ def run(
     report.unlink(missing_ok=True)
     task = {
         "command": command,
+        "environment": environment,
         "course": str(course),
         "report": str(report),
         "kill_when": kill_when,
@@ -141,7 +142,7 @@ def run(
     if user:
         for path in (course.parent, *course.parent.rglob("*")):
             os.chown(path, user, user, follow_symlinks=False)
-    subprocess.run(line, env=environment, cwd="/", check=True, timeout=2 * seconds + 60)
+    subprocess.run(line, cwd="/", check=True, timeout=2 * seconds + 60)
     return [Left(**left) for left in json.loads(report.read_text())]
 
 
@@ -186,9 +187,9 @@ def _files(private: bool) -> set[str]:
     return found
 
 
-def _sockets() -> set[str]:
+def _sockets(folders: set[str]) -> set[str]:
     lines = Path("/proc/net/unix").read_text().splitlines()
-    return {line.split()[-1] for line in lines if any(name in line for name in OURS)}
+    return {line.split()[-1] for line in lines if any(name in line for name in ("redteam", *folders))}
 
 
 def _watch(task: dict) -> list[dict]:
@@ -202,13 +203,16 @@ def _watch(task: dict) -> list[dict]:
         subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(course)], check=True)
         shutil.copytree(copy, course, symlinks=True, dirs_exist_ok=True)
     results = []
-    before = (_files(task["private"]), _sockets())
+    before = _files(task["private"])
+    folders = set()  # of graders, as they come and go
     for round_ in range(2 if task["again"] else 1):
         start = time.monotonic()
         if round_ and task["free_mb"] is not None:
             subprocess.run(["mount", "-o", "remount,size=1g", str(course)], check=True)
         log = (course.parent / f"{course.name}-log-{round_}.txt").open("w")
-        process = subprocess.Popen(task["command"], cwd=course, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            task["command"], cwd=course, env=task["environment"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
         condition: Callable[[], bool] = lambda: False  # noqa: E731
         if task["kill_when"] and not round_:
             condition = lambda: eval(task["kill_when"], {"course": course, "Path": Path})  # noqa: E731
@@ -219,6 +223,7 @@ def _watch(task: dict) -> list[dict]:
                         os.kill(pid, signal.SIGKILL)
                 process.wait()
                 break
+            folders |= {str(path) for path in Path("/tmp").glob("headroom-*")} if task["private"] else set()
             time.sleep(0.05)
         taken = time.monotonic() - start
         for _ in range(50):
@@ -233,8 +238,8 @@ def _watch(task: dict) -> list[dict]:
             {
                 "status": process.returncode,
                 "processes": sorted(left.values()),
-                "files": sorted(_files(task["private"]) - before[0]),
-                "sockets": sorted(_sockets() - before[1]),
+                "files": sorted(_files(task["private"]) - before),
+                "sockets": sorted(_sockets(folders)),
                 "seconds": taken,
             }
         )

@@ -13,8 +13,11 @@ for pid in sorted(name for name in os.listdir("/proc") if name.isdigit() and nam
     for name in ("environ", "mem", "maps", "root", "cwd", "fd", "exe", "cmdline"):
         try:
             path = f"/proc/{pid}/{name}"
-            got = os.readlink(path) if name in ("root", "cwd", "exe") else os.listdir(path) if name == "fd" else open(path, "rb").read(10)
-            if name in ("environ", "mem", "maps", "root", "cwd", "fd"): print("STO" "LEN", path, got)
+            if name == "fd":
+                got = [os.readlink(f"{path}/{fd}") for fd in os.listdir(path)]
+            else:
+                got = os.readlink(path) if name in ("root", "cwd", "exe") else open(path, "rb").read(10)
+            if got and name != "cmdline": print("STO" "LEN", path, got)
         except OSError:
             pass
     if libc.ptrace(16, int(pid), 0, 0) == 0:

@@ -1,8 +1,7 @@
 """F.layer_norm in a thread, where torch's modes, which watch calls, are not on.
 
 score: 5
-says: layer_norm
-noted: which the task forbids
+says: LayerNorm: it raised
 """
 
 # %% layer-norm

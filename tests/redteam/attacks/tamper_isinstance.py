@@ -1,7 +1,7 @@
 """builtins.isinstance replaced by one that always agrees.
 
 score: 5
-says: ended the Python process
+says: LayerNorm is not defined: the cell that defines it
 """
 
 # %% layer-norm
