@@ -124,6 +124,18 @@ def scores(folder: Path, lab: str) -> dict[str, float]:
         return {s.student.id: s.score for s in gradebook.assignment_submissions(lab)}
 
 
+def reasons(folder: Path) -> dict[str, str]:
+    """What the first verdict that is not all right says, for each student: the mistake's name, or else its headline."""
+    found = {}
+    for path in (folder / "autograded").glob("*/*/*.ipynb"):
+        outputs = [output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", [])]
+        texts = [output.data["text/plain"] for output in outputs if "text/plain" in output.get("data", {})]
+        wrong = next((text for text in texts if text.startswith("✗")), "")
+        named = re.search(r"Recognised: (.*?)\.(?:\s|$)", wrong, re.DOTALL)
+        found[path.parts[-3]] = named[1].replace("\n", " ") if named else wrong.split("\n")[0]
+    return found
+
+
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="headroom-bench-") as folder:
@@ -266,6 +278,7 @@ def compare(count: int = 30) -> str:
             with scratch() as folder:
                 run(course(folder, lab, dict(chosen), stock=stock, shown=False), "autograde", lab)
                 graded.append(scores(folder, lab))
+                why = reasons(folder)
         stock_scores, ours = graded
         same = [s for s in ours if ours[s] == stock_scores.get(s)]
         partial = {s for s in ours if s not in same and stock_scores.get(s) == 0 < ours[s]}
@@ -276,8 +289,8 @@ def compare(count: int = 30) -> str:
             f"(its check is an assertion) knows only all or nothing: {len(partial)}. "
             f"Anything else: {len(ours) - len(same) - len(partial)}."
         ]
-        lines += ["", "| hand-in | stock | the course's |", "|---|---|---|"]
-        lines += [f"| {s} | {stock_scores.get(s)} | {ours[s]} |" for s in sorted(ours) if s not in same]
+        lines += ["", "| hand-in | stock | the course's | because |", "|---|---|---|---|"]
+        lines += [f"| {s} | {stock_scores.get(s)} | {ours[s]} | {why[s]} |" for s in sorted(ours) if s not in same]
         lines += [""]
     return "\n".join(lines)
 
@@ -285,6 +298,7 @@ def compare(count: int = 30) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=10, help=f"more than {FEW}")
+    parser.add_argument("--lab", choices=LABS, action="append", help="one lab; both when none is named")
     parser.add_argument("--compare", action="store_true", help="compare scores instead of times")
     chosen = parser.parse_args()
     if chosen.submissions <= FEW:
@@ -294,9 +308,11 @@ def main() -> None:
     else:
         who = "root" if os.geteuid() == 0 else "an ordinary user"
         text = f"# Grading\n\nBy `benchmarks/grading.py`, as {who}, on {os.cpu_count()} CPU cores.\n\n"
-        text += "\n".join(line for lab in LABS for line in time_lab(lab, chosen.submissions))
+        text += "\n".join(line for lab in chosen.lab or LABS for line in time_lab(lab, chosen.submissions))
         name = "grading.md"
     print(text)
+    if chosen.lab:
+        return
     (RESULTS / name).write_text(text, encoding="utf-8")
 
 

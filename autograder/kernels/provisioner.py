@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -129,7 +130,7 @@ class IsolatedProvisioner(LocalProvisioner):
         await super().cleanup(restart)
         self._let_go()
         if self._run is not None:
-            shutil.rmtree(self._run / "given" if restart else self._run, ignore_errors=True)
+            remove(self._run / "given" if restart else self._run)
             self._run = self._run if restart else None
 
     def notes(self) -> list[str]:
@@ -203,6 +204,17 @@ class PromptClient(AsyncKernelClient):
                 if time.monotonic() > end:
                     raise RuntimeError(f"the kernel did not answer in {timeout or 60:.0f} s") from None
                 self.kernel_info()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a kernel may have filled with what does not let itself be removed easily.
+
+    Attack: folders without permissions, and nested deeper than Python can follow. Only where it writes on a disk.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, str(folder)], check=False, capture_output=True)
 
 
 def copy_plain_files(source: Path, target: Path, most: int) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ import struct
 from pathlib import Path
 
 MB = 1 << 20
+ELSEWHERE = 500  # processes and threads that the user of an unnamespaced kernel may start besides
 # What a kernel may read, as the launcher wrote it down: Python, its libraries, and parts of headroom.
 READABLE = os.environ.pop("HEADROOM_READABLE", "").split(os.pathsep)
 
@@ -78,7 +79,9 @@ def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
     _ordinary_user(limits["user"], own_namespace=kind == "namespaces")
     # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
     call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)
-    _limit(limits, counted=1 if kind == "namespaces" else _threads_of(os.getuid()))
+    # Without a namespace all of the user's processes count, and there is room for what else may start meanwhile.
+    most = limits["processes"] + (1 if kind == "namespaces" else _threads_of(os.getuid()) + ELSEWHERE)
+    _limit(limits, most)
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # no program runs as root (setuid) any more; Landlock asks for it
     if kind == "landlock":
         _landlock(run, work)
@@ -148,8 +151,8 @@ def _threads_of(user: int) -> int:
     return count
 
 
-def _limit(limits: dict[str, int], counted: int) -> None:
-    """What the kernel's own limits bound, counted from what the warm parent and, of processes, the user has."""
+def _limit(limits: dict[str, int], processes: int) -> None:
+    """What the kernel's own limits bound; memory is counted from what the warm parent has."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     used = {name: int(status[name].split()[0]) * 1024 for name in ("VmData", "VmSize")}
     memory = limits["memory_mb"] * MB
@@ -161,7 +164,7 @@ def _limit(limits: dict[str, int], counted: int) -> None:
 
     limit(resource.RLIMIT_DATA, used["VmData"] + memory)  # Attack: allocating without end
     limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)  # … and as shared mappings, which the first leaves out
-    limit(resource.RLIMIT_NPROC, counted + limits["processes"])  # Attack: a fork bomb. Threads count too
+    limit(resource.RLIMIT_NPROC, processes)  # Attack: a fork bomb. Threads count too
     limit(resource.RLIMIT_FSIZE, limits["file_mb"] * MB)  # Attack: one endless file
     limit(resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1)  # Attack: processes that compute unseen
     limit(resource.RLIMIT_NOFILE, 256)
