@@ -133,6 +133,17 @@ class IsolatedProvisioner(LocalProvisioner):
             remove(self._run / "given" if restart else self._run)
             self._run = self._run if restart else None
 
+    def end_helpers(self) -> None:
+        """End all processes that the kernel has started, so that none answers in its place."""
+        if self._fork is None:
+            return
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            about = Path(f"/proc/self/fdinfo/{self._fork.process}").read_text()
+            kernel = about.split("\nPid:")[1].split()[0]
+            for _ in range(3):  # what one of them starts meanwhile is found the next time
+                for child in _descendants(kernel):
+                    os.kill(int(child), signal.SIGKILL)
+
     def notes(self) -> list[str]:
         """What the kernel noted about itself since the last call; written by the kernel, so possibly not true."""
         said = b""
@@ -204,6 +215,14 @@ class PromptClient(AsyncKernelClient):
                 if time.monotonic() > end:
                     raise RuntimeError(f"the kernel did not answer in {timeout or 60:.0f} s") from None
                 self.kernel_info()
+
+
+def _descendants(pid: str) -> list[str]:
+    found = []
+    for task in Path("/proc", pid, "task").glob("*/children"):
+        for child in task.read_text().split():
+            found += [child, *_descendants(child)]
+    return found
 
 
 def remove(folder: Path) -> None:

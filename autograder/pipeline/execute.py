@@ -298,6 +298,8 @@ class JudgedExecute(Execute):
         """Carry a request of the judge to the probe in the kernel, and the reply back."""
         if reason := self._why_not():
             raise NoAnswer(f"it {reason}.")
+        if end_helpers := getattr(self.km.provisioner, "end_helpers", None):
+            end_helpers()
         nonce = secrets.token_hex(16)
         cell = new_code_cell(self._call("answer", PROBE, base64.b64encode(request).decode(), name, nonce))
         self._replies, self._collecting, self._asked = [], nonce, name

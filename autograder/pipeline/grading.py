@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.utils import parse_utc
 
 from autograder.pipeline import labs
 from autograder.pipeline.course import Failed, nbgrader
@@ -39,9 +40,7 @@ def grade(course: Path, chosen: list[str], isolated: bool = True) -> list[str]:
         raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
     for lab in chosen:
         for student in submitted(course, lab):
-            stamp = course / "submitted" / student / lab / "timestamp.txt"
-            if stamp.is_symlink() or (stamp.exists() and not stamp.is_file()):
-                stamp.unlink()  # a pipe there, which nbgrader opens first of all, would block it for ever
+            _take_away_traps(course / "submitted" / student / lab)
     how = [] if isolated else ["--JudgedExecute.isolated=False"]
     if not isolated:
         print("WARNING: students' code runs unprotected, with your rights on your files.", file=sys.stderr)
@@ -56,6 +55,26 @@ def grade(course: Path, chosen: list[str], isolated: bool = True) -> list[str]:
         missing += [f"{student}, {lab}" for student in _report(course, database, lab)]
     nbgrader(course, "export")
     return missing
+
+
+def _take_away_traps(folder: Path) -> None:
+    """Take away from a submission what nbgrader stumbles over before it reads any notebook."""
+    for link in (folder.parent, folder):
+        if link.is_symlink():  # somebody else's work would be graded as this student's
+            print(f"{folder.parent.name}, {folder.name}: handed in as a link to {link.readlink()}; nothing is graded.")
+            link.unlink()
+            folder.mkdir(parents=True)
+            for path in (folder.parents[2] / "solutions" / folder.name).glob("*.ipynb"):
+                (folder / path.name).touch()
+    stamp = folder / "timestamp.txt"
+    if stamp.is_symlink() or (stamp.exists() and not stamp.is_file()):
+        stamp.unlink()  # nbgrader would wait for a pipe for ever
+    elif stamp.exists():
+        try:
+            parse_utc(stamp.read_text(encoding="utf-8")[:100].strip())
+        except (ValueError, OverflowError):
+            print(f"{folder.parent.name}, {folder.name}: timestamp.txt holds no time, and is left out.")
+            stamp.unlink()
 
 
 def _forget_half_made(course: Path, lab: str) -> None:
