@@ -153,7 +153,7 @@ GUARDS = [
     ),
     Guard(
         "processes",
-        [('    limit(resource.RLIMIT_NPROC, counted + limits["processes"])', "    pass")],
+        [('    limit(resource.RLIMIT_NPROC, processes)', "    pass")],
         "import os, time\nfor _ in range(40):\n    if not os.fork(): time.sleep(5); os._exit(0)\nprint('STO' 'LEN')",
     ),
     Guard(
@@ -556,7 +556,9 @@ def test_links_are_not_followed(parents: Parents, used, tmp_path: Path, monkeypa
     guard = Guard("", [], "if open('link').read() == 'sk-1': print('STO' 'LEN')")
     used(parents.get("namespaces"))
     assert STOLEN not in attempt(handed_in, guard)
-    monkeypatch.setattr(provisioner, "copy_plain_files", lambda source, target: shutil.copytree(source, target))
+    monkeypatch.setattr(
+        provisioner, "copy_plain_files", lambda source, target, most: shutil.copytree(source, target) and ()
+    )
     assert STOLEN in attempt(handed_in, guard)
 
 
