@@ -94,14 +94,21 @@ def _own_file_system(run: str, given: str, limits: dict[str, int]) -> str:
     call("unshare", NEWNS)
     mount("", "/", None, MS_REC | MS_PRIVATE)
     own, copied = (os.open(folder, os.O_PATH) for folder in (run, given))
+    covered = {path: os.open(path, os.O_PATH) for path in READABLE if path.startswith(("/tmp/", "/run/"))}
     # Attacks: filling the disk (what a kernel can write lies in memory, has a size, and vanishes with it); reading or
     # leaving something in the folders of another submission (theirs lie in what is covered here).
     for folder, size in (("/tmp", limits["disk_mb"]), ("/dev/shm", limits["disk_mb"]), ("/run", 1)):
         mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size}m,nr_inodes=4096,mode=1777")
     os.mkdir(run)
     mount(f"/proc/self/fd/{own}", run, None, MS_BIND)
+    for path, place in covered.items():  # the course itself may lie there
+        is_folder = os.path.isdir(f"/proc/self/fd/{place}")
+        os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+        if not is_folder:
+            Path(path).touch()
+        mount(f"/proc/self/fd/{place}", path, None, MS_BIND)
     shutil.copytree(f"/proc/self/fd/{copied}", "/tmp/submission")
-    for folder in (own, copied):
+    for folder in (own, copied, *covered.values()):
         os.close(folder)
     # Attacks: killing, reading or stopping the grader and other submissions: no other process exists in here.
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
