@@ -170,8 +170,9 @@ def forbidding(names: list[str]) -> Iterator[None]:
             packet = getattr(torch.ops.aten, name, None)
             for overload in packet.overloads() if packet else ():
                 operation = getattr(packet, overload)
-                composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), COMPOSITE)
-                library.impl(operation, stop(name), COMPOSITE if composite else "CPU")
+                with contextlib.suppress(RuntimeError):  # a name that torch.jit has, and the dispatcher has not
+                    composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), COMPOSITE)
+                    library.impl(operation, stop(name), COMPOSITE if composite else "CPU")
         yield
 
 
