@@ -62,6 +62,8 @@ def read(path: Path) -> NotebookNode:
 def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
     """Remove from a submission's folder what is neither file nor folder; nbgrader calls it before it copies the rest.
 
+    Names that cannot be printed are changed.
+
     nbgrader copies what lies beside a notebook, through links: one to the gradebook would hand it out, one to /dev/zero
     fill the disk, and a pipe block for ever. A notebook that is a link is left: it is not copied, and `read` says so.
 
@@ -70,15 +72,24 @@ def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
         notebooks: paths of the submission's notebooks.
     """
     for root in {Path(path).parent for path in notebooks}:
-        for folder, folders, files in os.walk(root):
+        for folder, folders, files in os.walk(root, topdown=False):
             for name in (*folders, *files):
                 path = Path(folder, name)
                 mode = path.lstat().st_mode
-                if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(path) in notebooks:
+                if str(path) in notebooks:
                     continue
-                path.unlink()
-                kind = "link" if stat.S_ISLNK(mode) else "pipe, socket or device"
-                what = f"is a {kind}, no file, and was removed"
+                if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    path.unlink()
+                    kind = "link" if stat.S_ISLNK(mode) else "pipe, socket or device"
+                    what = f"is a {kind}, no file, and was removed"
+                elif not name.isprintable():  # the name would give orders to the terminal in which the log is read
+                    other = path.with_name("".join(c if c.isprintable() else "_" for c in name))
+                    while os.path.lexists(other):
+                        other = other.with_name(f"{other.name}_")
+                    path.rename(other)
+                    what = "was renamed: its name cannot be printed"
+                else:
+                    continue
                 REMOVED.setdefault(root.absolute(), []).append(Remark(f"{path.relative_to(root)}", what))
 
 

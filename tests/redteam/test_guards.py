@@ -153,7 +153,7 @@ GUARDS = [
     ),
     Guard(
         "processes",
-        [('    limit(resource.RLIMIT_NPROC, processes)', "    pass")],
+        [("    limit(resource.RLIMIT_NPROC, processes)", "    pass")],
         "import os, time\nfor _ in range(40):\n    if not os.fork(): time.sleep(5); os._exit(0)\nprint('STO' 'LEN')",
     ),
     Guard(

@@ -21,7 +21,10 @@ ATTACKS = arena.attacks()
 ACTIVE = re.compile(r"^\s*(java|vb)script:|position\s*:|url\(|^(https?:)?//", re.IGNORECASE)
 # The same must hold where an ordinary user grades; a few of each class show it.
 CHOSEN = [attack for attack in ATTACKS if "user" in attack.also]
-LANDLOCKED = [attack for attack in CHOSEN if "disk" not in attack.also]  # which does not bound a disk as a whole
+# Landlock does not bound a disk as a whole, nor one kernel's processes apart from the user's, and leaves on the disk
+# what does not let itself be removed.
+WEAKER = {"file_unremovable", "resource_fork_bomb"}
+LANDLOCKED = [attack for attack in CHOSEN if "disk" not in attack.also and attack.name not in WEAKER]
 
 
 class Round:
@@ -172,6 +175,7 @@ def test_nothing_is_left_behind(which: str, request: pytest.FixtureRequest) -> N
 def test_the_course_gets_what_nbgrader_makes_and_nothing_else(which: str, request: pytest.FixtureRequest) -> None:
     graded = request.getfixturevalue(which)
     made = r"course/(autograded|feedback|labs|integrity|\.headroom)/|course/(gradebook\.db|grades\.csv|.*\.log)$"
+    made += r"|course/submitted/(file_linked_folder|file_unreadable_names)/"  # which are put right
     assert [path for path in sorted(graded.appeared) if not re.match(made, path)] == []
     home = {
         path.relative_to(graded.course.parent / "home"): path.read_text()
