@@ -28,8 +28,8 @@ def course_folder(start: Path) -> Path:
 def private_environment(state: Path, config: Path) -> dict[str, str]:
     """Return the variables that keep Jupyter, IPython, Matplotlib and nbgrader out of the home folder.
 
-    And one that keeps torch from burning a core while it waits: with tensors as small as the course's, threads that spin
-    at every operation make a notebook ten times slower as soon as another program wants the second core.
+    And one that keeps torch from burning a core while it waits: with tensors as small as the course's, threads that
+    spin at every operation make a notebook ten times slower as soon as another program wants the second core.
 
     Args:
         state: the folder that takes everything they write.
