@@ -155,7 +155,7 @@ def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     took = {"sandbox": shut - begun, "IPython": time.perf_counter() - shut}
     os.write(KEPT, json.dumps({"ready": True, "took": took}).encode())
     os.close(KEPT)
-    here = (work, run, os.path.dirname(__file__), "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE)
+    here = (work, run, os.path.dirname(__file__), "/tmp/ipykernel_", "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE)
     notes.start(KEPT + 1, here)
     app.start()
 

@@ -90,7 +90,7 @@ def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
                     what = "was renamed: its name cannot be printed"
                 else:
                     continue
-                REMOVED.setdefault(root.absolute(), []).append(Remark(f"{path.relative_to(root)}", what))
+                REMOVED.setdefault(root.absolute(), []).append(Remark(_encodable(str(path.relative_to(root))), what))
 
 
 def _cell(given: dict[str, Any]) -> NotebookNode:
