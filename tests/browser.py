@@ -334,6 +334,34 @@ class Widget:
         """What carries `data-part=name`."""
         return self.root.locator(f"[data-part={name}]")
 
+    def painted(self) -> None:
+        """Wait until all that has been done so far is painted: a widget paints once a frame, not at each event."""
+        self.root.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+        )
+
+    def open_table(self) -> Locator:
+        """Open the table view, where it is closed, and return it filled."""
+        table = self.part("table")
+        if table.get_attribute("open") is None:
+            self._toggle(table)
+        return table
+
+    def close_table(self) -> None:
+        """Close the table view."""
+        self._toggle(self.part("table"))
+
+    def _toggle(self, table: Locator) -> None:
+        # The browser tells of an opening, and the widget fills its table, only after the click has returned.
+        table.evaluate(
+            """(table) => {
+                const told = (done) => table.addEventListener("toggle", () => done(), { once: true });
+                table.toggled = new Promise(told);
+            }"""
+        )
+        table.locator(":scope > summary").click()
+        table.evaluate("(table) => table.toggled")
+
 
 class WidgetNotebook:
     """An open notebook whose cells have been run, some of which show a widget."""

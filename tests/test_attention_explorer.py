@@ -557,8 +557,7 @@ def test_predict_first_then_reveal(notebook) -> None:
 
 def test_the_table_has_the_numbers(notebook) -> None:
     text = notebook.widget("text")
-    text.part("table").locator("summary").click()
-    rows = text.part("table").locator("tbody tr")
+    rows = text.open_table().locator("tbody tr")
     expect(rows).to_have_count(4)
     weights = notebook.read("read-text")["weights"][3]
     text = notebook.widget("text")

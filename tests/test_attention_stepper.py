@@ -432,6 +432,7 @@ def test_terms_add_up_to_the_number_they_make(notebook) -> None:
     notebook.tab.press("ArrowRight")
     expect(widget.part("live")).to_contain_text("Pointing at entry 4 of key")
     notebook.press(widget, "s", "]", "]", "]", "]")
+    expect(widget.root).to_have_attribute("data-step", "mix")
     expect(terms).to_have_count(6)
     total = sum(number(text.split("=")[-1]) for text in terms.all_inner_texts())
     told = number(re.search(r"of the output: (\S+)\.$", widget.part("working").inner_text())[1])
@@ -444,25 +445,22 @@ def test_the_reader_changes_numbers_and_gets_them_back(notebook) -> None:
     widget = notebook.widget("steps")
     widget.part("query-select").select_option("5")
     widget.part("edit").click()
+    expect(widget.part("changes")).to_be_visible()
     expect(widget.part("edited")).to_be_hidden()
     widget.part("temperature-range").focus()
     notebook.tab.press("ArrowRight", "ArrowRight")
     expect(widget.part("edited")).to_have_text("These are your numbers now, not the model's: temperature 2.")
-    row = notebook.read("read", query=5)["row"]
+    shown = column(widget, "weights")
+    notebook.read("read", lambda told: shown == [round(value, 3) for value in told["row"]["weights"]], query=5)
     widget = notebook.widget("steps")
-    assert column(widget, "weights") == [round(value, 3) for value in row["weights"]]
     scores = widget.root.locator("[data-part=score-input]")
     scores.nth(2).fill("4.5")
     widget.root.locator("[data-part=mask-box]").nth(0).uncheck()
     expect(widget.part("edited")).to_contain_text("score with “cat” 4.50 in place of")
     expect(widget.part("edited")).to_contain_text("“the” hidden and temperature 2")
     widget.part("scaled-box").uncheck()
-    row = notebook.read("read", edited=True)["row"]
-    widget = notebook.widget("steps")
-    for _ in range(20):  # until the last change has arrived
-        if row["scores"][1] == pytest.approx(row["dots"][1]) and row["weights"][0] == 0:
-            break
-        row = notebook.read("read")["row"]
+    row = notebook.read("read", lambda told: told["row"]["scores"][1] == pytest.approx(told["row"]["dots"][1]))["row"]
+    assert row["weights"][0] == 0
     widget = notebook.widget("steps")
     assert column(widget, "weights") == [round(value, 3) for value in row["weights"]]
     assert row["scores"][2] == 4.5
@@ -505,12 +503,11 @@ def test_the_table_holds_all_matrices(notebook) -> None:
     widget = notebook.widget("steps")
     row = notebook.read("read")["row"]
     widget = notebook.widget("steps")
-    widget.part("table").locator("summary").click()
-    captions = widget.part("table").locator("caption").all_inner_texts()
-    assert len(captions) == 8
-    weights = widget.part("table").locator("table", has_text="Weights").locator("tbody tr").nth(2)
+    table = widget.open_table()
+    assert table.locator("caption").count() == 8
+    weights = table.locator("table", has_text="Weights").locator("tbody tr").nth(2)
     assert [number(text) for text in weights.locator("td").all_inner_texts()] == [round(x, 3) for x in row["weights"]]
-    widget.part("table").locator("summary").click()
+    widget.close_table()
 
 
 @pytest.fixture

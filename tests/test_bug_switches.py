@@ -350,10 +350,9 @@ def test_pointing_and_keys_tell_both_weights(notebook):
     answer = notebook.read("read", query=0, key=4)
     widget = notebook.widget("image")
     expect(widget.part("live")).to_contain_text("[class] gives patch row 1, column 4 the weight")
-    widget.part("table").locator("summary").click()
-    cells = widget.part("table").locator("tbody tr").nth(4).locator("td")
+    cells = widget.open_table().locator("tbody tr").nth(4).locator("td")
     assert cells.all_inner_texts() == [f"{weights[4]:.3f}" for weights in answer["weights"]]
-    widget.part("table").locator("summary").click()
+    widget.close_table()
 
 
 def test_two_versions_of_one_line_take_turns_and_escape_switches_all_off(notebook):

@@ -448,8 +448,10 @@ def written(widget: Widget) -> str:
     """What the page has written up to and with the last step, without the end token."""
     widget.part("written").focus()
     widget.root.page.keyboard.press("End")
+    widget.painted()  # what was written before is complete too
     expect(widget.root).to_have_attribute("data-complete", "true", timeout=10_000)
     widget.root.page.keyboard.press("End")
+    widget.painted()
     expect(widget.part("live")).to_contain_text("Finished")
     return shown(widget, "prefix")
 
@@ -494,10 +496,9 @@ def test_its_numbers_are_the_models(notebook) -> None:
     stepper = notebook.widget("stepper")
     values = stepper.part("characters").locator(".headroom-value").all_inner_texts()
     assert [float(value) for value in values] == pytest.approx(expected["weights"], abs=0.0051)
-    stepper.part("table").locator("summary").click()
-    cells = stepper.part("table").locator("table").nth(1).locator("tbody tr").nth(3).locator("td").all_inner_texts()
+    cells = stepper.open_table().locator("table").nth(1).locator("tbody tr").nth(3).locator("td").all_inner_texts()
     assert float(cells[2]) == pytest.approx(expected["weights"][3], abs=0.00051)  # after the mean, heads 1 and 2
-    stepper.part("table").locator("summary").click()
+    stepper.close_table()
     notebook.press(stepper, "written", "]", "0")
 
 

@@ -427,6 +427,8 @@ def trace(notebook: WidgetNotebook, pad: Widget, strokes: list) -> None:
 
 
 def fresh(pad: Widget) -> None:
+    """Wait until what is drawn now has been read."""
+    pad.painted()
     expect(pad.root).to_have_attribute("data-fresh", "true", timeout=15_000)
 
 
@@ -457,7 +459,7 @@ def test_what_is_drawn_with_the_mouse_is_read(notebook) -> None:
 def test_its_attention_is_in_the_table_for_each_layer_and_head(notebook) -> None:
     attention = np.array(notebook.read("read")["attention"])  # (layers, heads, 17)
     pad = notebook.widget("pad")
-    pad.part("table").locator("summary").click()
+    table = pad.open_table()
     for keys, layer, head in (("0", 1, None), ("[3", 0, 2), ("]1", 1, 0)):
         notebook.press(pad, "pad", *keys)
         row = attention[layer].mean(axis=0) if head is None else attention[layer, head]
@@ -467,9 +469,9 @@ def test_its_attention_is_in_the_table_for_each_layer_and_head(notebook) -> None
             f"[class], layer {layer + 1}, {name}: most weight on patch row {best // 4 + 1}, column {best % 4 + 1} "
             f"({row[1 + best]:.2f}); {row[0]:.2f} goes to [class]"
         )
-        cells = pad.part("table").locator("table").nth(1).locator("td").all_inner_texts()
+        cells = table.locator("table").nth(1).locator("td").all_inner_texts()
         assert [float(cell) for cell in cells if cell] == pytest.approx(row, abs=0.00051)
-    pad.part("table").locator("summary").click()
+    pad.close_table()
     notebook.read("read", layer=1, head=0)
 
 
@@ -503,6 +505,7 @@ def test_keys_draw_too(notebook) -> None:
     expect(pad.part("live")).to_contain_text("Pen down at row 7, column 15.")
     notebook.tab.press(*down, "Space")
     expect(pad.part("live")).to_contain_text("Pen up at row 23, column 15. The model reads a 1")
+    fresh(pad)
     told = notebook.read("read", lambda told: np.max(told["image"]) > 0, strokes=1)
     assert told["drawing"]["strokes"][0] == [0, 14, 6, 14, 10, 14, 14, 14, 18, 14, 22]
     expect_image(told)
@@ -593,7 +596,7 @@ def test_a_slow_model_is_asked_for_the_newest_drawing_and_never_twice_at_once(no
     pad = notebook.widget("slow")
     trace(notebook, pad, DRAWN[8])
     fresh(pad)
-    told = notebook.read("read-slow")
+    told = notebook.read("read-slow", lambda told: told["drawing"]["strokes"])
     points = (len(told["drawing"]["strokes"][0]) - 1) / 2
     assert points > 40, "pieces of the stroke, each of which changed the drawing"
     expect_image(told)

@@ -266,12 +266,9 @@ def in_tensor(widget: Widget, sample: int, token: int, feature: int, part: str =
 
 def on_the_page(widget: Widget) -> dict[str, np.ndarray]:
     """The numbers that the browser computed, from its table."""
-    table = widget.part("table")
-    if not table.locator("table").count():
-        table.locator("summary").click()
     rows = [
         [number.replace("−", "-") for number in row.locator("td").all_inner_texts()]
-        for row in table.locator("tbody tr").all()
+        for row in widget.open_table().locator("tbody tr").all()
     ]
     columns = np.array(rows, dtype=float).T.reshape(4, *SHAPE)
     return dict(zip(("x", "LayerNorm", "RMSNorm", "BatchNorm"), columns, strict=True))
@@ -325,11 +322,18 @@ def shown(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
 
 
-def test_dragging_a_number_shows_whom_it_reaches(notebook) -> None:
-    """LayerNorm: its own token alone. BatchNorm: that feature of every token of every sample."""
+def chosen_anew(notebook: WidgetNotebook) -> Widget:
+    """The widget with x as it was and sample 2, token 2 “dog”, feature 3 chosen in Python."""
     notebook.tab.run_cell("set")
     widget = notebook.widget("explorer")
-    expect(widget.root).to_have_attribute("data-sample", "1")
+    for name, value in {"norm": "LayerNorm", "sample": "1", "token": "1", "feature": "2", "locked": "false"}.items():
+        expect(widget.root).to_have_attribute(f"data-{name}", value)
+    return widget
+
+
+def test_dragging_a_number_shows_whom_it_reaches(notebook) -> None:
+    """LayerNorm: its own token alone. BatchNorm: that feature of every token of every sample."""
+    widget = chosen_anew(notebook)
     tensor = widget.part("tensor")
     tensor.scroll_into_view_if_needed()
     box, at = tensor.bounding_box(), in_tensor(widget, 1, 1, 2)
@@ -358,9 +362,7 @@ def test_dragging_a_number_shows_whom_it_reaches(notebook) -> None:
 
 
 def test_keys_move_and_change_a_number(notebook) -> None:
-    notebook.tab.run_cell("set")
-    widget = notebook.widget("explorer")
-    expect(widget.root).to_have_attribute("data-locked", "false")
+    widget = chosen_anew(notebook)
     notebook.press(widget, "tensor", "ArrowUp", "ArrowUp", "ArrowRight")
     says(widget, "Sample 1, token 3 “sat”, feature 4:")
     step = float(widget.part("value-input").get_attribute("step"))
@@ -382,8 +384,7 @@ def test_a_typed_number_is_taken(notebook) -> None:
     widget.part("value-input").fill("-12.5")
     says(widget, "−12.50 becomes")
     notebook.page.keyboard.press("Tab")
-    answer = notebook.read("read", sample=0, token=2, feature=2)
-    assert answer["x"][0][2][2] == -12.5
+    notebook.read("read", lambda answer: answer["x"][0][2][2] == -12.5, sample=0, token=2, feature=2)
     notebook.widget("explorer").part("reset").click()
 
 
@@ -415,7 +416,7 @@ def test_epsilon_decides_where_the_variance_is_tiny(notebook) -> None:
     epsilon.focus()
     notebook.tab.press(*["ArrowLeft"] * 13)  # half a decade each
     expect(widget.part("calculation")).to_contain_text("too little to matter")
-    assert notebook.read("read")["eps"] == pytest.approx(10**-11.5, rel=1e-4)
+    notebook.read("read", lambda answer: answer["eps"] == pytest.approx(10**-11.5, rel=1e-4))
     widget = notebook.widget("explorer")
     widget.part("reset").click()
     notebook.press(widget, "tensor", *["E"] * 3)
@@ -438,9 +439,7 @@ def test_a_live_models_tensor_has_room(notebook) -> None:
     says(widget, "LayerNorm. Sample 3, token 16, feature 64:")
     notebook.press(widget, "tensor", "Enter", "Shift+ArrowUp")
     says(widget, "1 number of x changed, and", "of 3264 outputs change, all in sample 3, token 16.")
-    table = widget.part("table")
-    table.locator("summary").click()
-    expect(table.locator("tbody tr")).to_have_count(64)
+    expect(widget.open_table().locator("tbody tr")).to_have_count(64)
     notebook.tab.screenshot("norm-explorer-large")
 
 

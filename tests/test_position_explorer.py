@@ -301,11 +301,7 @@ def numbers(text: str) -> list[float]:
 
 def columns_of(widget) -> np.ndarray:
     """The numbers of the table view, `(positions, columns)`."""
-    table = widget.part("table")
-    if table.get_attribute("open") is None:
-        table.locator("summary").click()
-    rows = table.locator("tbody tr")
-    expect(rows).not_to_have_count(0)
+    rows = widget.open_table().locator("tbody tr")
     cells = rows.evaluate_all(
         "(rows) => rows.map((row) => [...row.querySelectorAll('td')].map((one) => one.textContent))"
     )
@@ -342,7 +338,7 @@ def test_the_numbers_on_the_page_are_the_references(notebook, double):
     np.testing.assert_allclose(columns_of(three)[:, 2], cosines, atol=EXACT)
     three.part("measure-select").select_option("dot")
     three.root.locator("input[value=sin-cos]").check()
-    three.part("table").locator("summary").click()
+    three.close_table()
 
 
 def test_what_is_pointed_at_shows_everywhere_and_reaches_python(notebook):
@@ -386,6 +382,7 @@ def test_keys_move_through_everything_that_can_be_chosen(notebook):
         three, "table-picture", "PageUp", "ArrowDown", "ArrowDown", "ArrowRight", "s", "]", "+", "m", "Enter"
     )
     chosen = {"position": 2, "shift": 5, "d_model": 34, "base": 11200.0, "measure": "cosine", "locked": True}
+    expect(three.root).to_have_attribute("data-locked", "true")
     dimension = int(three.root.get_attribute("data-dimension"))
     notebook.read("read", kind="sin-cos", dimension=dimension, **chosen)
     three = notebook.widget("three")

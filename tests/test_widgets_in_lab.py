@@ -278,12 +278,12 @@ def test_every_control_has_a_name(notebook, name) -> None:
 
 @every_widget
 def test_its_numbers_are_a_table_too(notebook, name) -> None:
-    table = at(notebook, name).part("table")
-    table.locator("summary").first.click()
+    widget = at(notebook, name)
+    table = widget.open_table()
     expect(table.locator("caption").first).to_contain_text(re.compile(r"\w"))
     assert table.locator("th[scope]").count() >= 2
     assert re.search(r"\d", table.locator("td").all_inner_texts().__str__())
-    table.locator("summary").first.click()
+    widget.close_table()
 
 
 CONTRAST = """(root) => {
@@ -399,9 +399,10 @@ def test_they_live_on_in_the_saved_notebook(notebook) -> None:
     """Saved, its kernel gone, reopened: each shows what it showed last and answers, without a cell run."""
     said = {}
     for name, shown in WIDGETS.items():
-        notebook.press(at(notebook, name), shown.part, *shown.keys)
-        time.sleep(0.5)
-        said[name] = at(notebook, name).part("live").inner_text()
+        widget = at(notebook, name)
+        notebook.press(widget, shown.part, *shown.keys)
+        widget.painted()
+        said[name] = widget.part("live").inner_text()
     selections(notebook)  # everything has arrived
     notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
