@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import html
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
+from pages import words
 
 from autograder.kernels.launch import NoIsolation, WarmParent
 from autograder.pipeline.execute import checked_name
@@ -113,11 +113,6 @@ def sections(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], 
 def page(course: Path, lab: str, student: str) -> str:
     (path,) = (course / "feedback" / student / lab).glob("*.html")
     return path.read_text(encoding="utf-8")
-
-
-def words(page: str) -> str:
-    """The text of a page without its tags."""
-    return html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)))
 
 
 def test_nobody_is_left_ungraded(sections: dict) -> None:

@@ -2,7 +2,6 @@
 
 import ast
 import csv
-import html
 import os
 import re
 import shutil
@@ -220,11 +219,6 @@ def log(course: Path, round_: int = 0) -> str:
 def scores(course: Path) -> dict[str, float]:
     with (course / "grades.csv").open(encoding="utf-8", newline="") as file:
         return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
-
-
-def words(page: str) -> str:
-    """The text of a page without its tags."""
-    return html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)))
 
 
 def pages(course: Path, student: str) -> str:

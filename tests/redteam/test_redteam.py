@@ -16,6 +16,7 @@ if not sys.platform.startswith("linux"):
 import arena
 import machine
 from arena import HONEST, SECRETS, STOLEN, Attack
+from pages import words
 
 ATTACKS = arena.attacks()
 ACTIVE = re.compile(r"^\s*(java|vb)script:|position\s*:|url\(|^(https?:)?//", re.IGNORECASE)
@@ -91,7 +92,7 @@ def holds(graded: Round, attack: Attack) -> None:
     """The four promises, for one attack."""
     assert graded.scores.get(attack.name) == attack.score
     page = arena.pages(graded.course, attack.name)
-    text = arena.words(page)
+    text = words(page)
     for phrase in attack.says:
         assert phrase in text, text[-3000:]
     assert what_is_active(page) == []
