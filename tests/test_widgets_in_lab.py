@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from anywidget import AnyWidget
 from axe_playwright_python.sync_playwright import Axe
 from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 from playwright.sync_api import expect
@@ -207,6 +208,22 @@ def test_what_is_chosen_with_keys_reaches_the_next_cell(notebook, name) -> None:
     assert {other: said for other, said in after.items() if other != name} == {
         other: said for other, said in before.items() if other != name
     }
+
+
+@every_widget
+def test_a_choice_that_reached_python_is_not_sent_back(name, monkeypatch) -> None:
+    """It would undo a later one: of two quick presses of an arrow key, the second would start from before the first."""
+    names: dict = {}
+    exec(code(WIDGETS[name]), names)
+    widget = names["widget"]
+    sent = []
+    monkeypatch.setattr(widget, "_send", lambda message, buffers=None: sent.append(message))
+    widget.set_state({"tooltip": "control"})
+    assert sent == [{"method": "echo_update", "state": {"tooltip": "control"}, "buffer_paths": []}]
+    chosen = {trait for trait in widget.keys if trait[0] != "_" and not hasattr(AnyWidget, trait)}
+    assert len(chosen) >= 5
+    widget.set_state(widget.get_state(chosen))
+    assert len(sent) == 1
 
 
 FOCUSABLE = "select:enabled, input:enabled, button:enabled, textarea:enabled, summary, [tabindex='0']"

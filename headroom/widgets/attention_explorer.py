@@ -15,6 +15,7 @@ import traitlets as t
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
 from headroom.reference import MultiHeadAttention, Transformer, greedy_decode, padding_mask, rotate
 from headroom.widgets.shared import (
+    CHOSEN,
     ArrayLike,
     as_array,
     as_index,
@@ -96,18 +97,18 @@ class AttentionExplorer(anywidget.AnyWidget):
     _facts = t.Dict().tag(sync=True)  # sizes, words, labels, predictions
 
     # What the reader chooses; either side may change it.
-    sample = t.Int(0).tag(sync=True)
-    layer = t.Int(0).tag(sync=True)
-    head = t.Int(None, allow_none=True).tag(sync=True)
-    query = t.Union([t.Int(), t.Enum([CLASS_TOKEN])], default_value=0).tag(sync=True)
-    key = t.Union([t.Int(), t.Enum([CLASS_TOKEN])], default_value=None, allow_none=True).tag(sync=True)
-    locked = t.Bool(False).tag(sync=True)
-    control = t.Int(None, allow_none=True).tag(sync=True)
-    scale = t.Enum(["row", "all"], default_value="row").tag(sync=True)
-    show = t.Enum(["weights", "unmasked", "scores"], default_value="weights").tag(sync=True)
-    matrices = t.Bool(True).tag(sync=True)
-    phase = t.Enum(["off", "marking", "revealed"], default_value="off").tag(sync=True)
-    marks = t.List().tag(sync=True)
+    sample = t.Int(0).tag(**CHOSEN)
+    layer = t.Int(0).tag(**CHOSEN)
+    head = t.Int(None, allow_none=True).tag(**CHOSEN)
+    query = t.Union([t.Int(), t.Enum([CLASS_TOKEN])], default_value=0).tag(**CHOSEN)
+    key = t.Union([t.Int(), t.Enum([CLASS_TOKEN])], default_value=None, allow_none=True).tag(**CHOSEN)
+    locked = t.Bool(False).tag(**CHOSEN)
+    control = t.Int(None, allow_none=True).tag(**CHOSEN)
+    scale = t.Enum(["row", "all"], default_value="row").tag(**CHOSEN)
+    show = t.Enum(["weights", "unmasked", "scores"], default_value="weights").tag(**CHOSEN)
+    matrices = t.Bool(True).tag(**CHOSEN)
+    phase = t.Enum(["off", "marking", "revealed"], default_value="off").tag(**CHOSEN)
+    marks = t.List().tag(**CHOSEN)
 
     def __init__(
         self,

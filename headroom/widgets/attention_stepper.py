@@ -14,7 +14,16 @@ import torch
 import traitlets as t
 
 from headroom.reference import rotate
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, looking_at, trait_errors
+from headroom.widgets.shared import (
+    CHOSEN,
+    ArrayLike,
+    as_array,
+    as_index,
+    check_finite,
+    front_end,
+    looking_at,
+    trait_errors,
+)
 
 STEPS = ("compare", "scale", "mask", "softmax", "mix")
 SPOTS = ("q", "k", "v", "dots", "scores", "masked", "powers", "weights", "output")
@@ -110,17 +119,17 @@ class AttentionStepper(anywidget.AnyWidget):
     _facts = t.Dict().tag(sync=True)  # sizes, words, what is given, the comparison
 
     # What the reader chooses; either side may change it.
-    query = t.Int(0).tag(sync=True)
-    step = t.Enum(STEPS, default_value="compare").tag(sync=True)
-    spot = t.Enum(SPOTS, default_value=None, allow_none=True).tag(sync=True)
-    key = t.Int(None, allow_none=True).tag(sync=True)
-    entry = t.Int(None, allow_none=True).tag(sync=True)
-    locked = t.Bool(False).tag(sync=True)
-    editing = t.Bool(False).tag(sync=True)
-    temperature = t.Float(1.0).tag(sync=True)
-    scaled = t.Bool(True).tag(sync=True)
-    flipped = t.List().tag(sync=True)
-    edited = t.List().tag(sync=True)
+    query = t.Int(0).tag(**CHOSEN)
+    step = t.Enum(STEPS, default_value="compare").tag(**CHOSEN)
+    spot = t.Enum(SPOTS, default_value=None, allow_none=True).tag(**CHOSEN)
+    key = t.Int(None, allow_none=True).tag(**CHOSEN)
+    entry = t.Int(None, allow_none=True).tag(**CHOSEN)
+    locked = t.Bool(False).tag(**CHOSEN)
+    editing = t.Bool(False).tag(**CHOSEN)
+    temperature = t.Float(1.0).tag(**CHOSEN)
+    scaled = t.Bool(True).tag(**CHOSEN)
+    flipped = t.List().tag(**CHOSEN)
+    edited = t.List().tag(**CHOSEN)
 
     def __init__(
         self,

@@ -20,7 +20,16 @@ from torch import Tensor, nn
 from headroom.data import BOS, EOS, PAD, SOURCE, TARGET, Vocabulary
 from headroom.mistakes import MISTAKES, Mistake, broken
 from headroom.reference import Transformer, cross_entropy, greedy_decode, padding_mask
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, quantise, trait_errors
+from headroom.widgets.shared import (
+    CHOSEN,
+    ArrayLike,
+    as_array,
+    as_index,
+    check_finite,
+    front_end,
+    quantise,
+    trait_errors,
+)
 
 SHOWN = 3  # examples whose attention is sent; the numbers are of all
 SECONDS = 2.0  # to compute single mistakes at once; the rest is computed when it is switched on
@@ -107,13 +116,13 @@ class BugSwitches(anywidget.AnyWidget):
     _attention = t.Dict().tag(sync=True)  # the same keys: u16, kind after kind, example after example
 
     # What the reader chooses; either side may change it.
-    on = t.List(t.Unicode()).tag(sync=True)
-    sample = t.Int(0).tag(sync=True)
-    part = t.Unicode("encoder").tag(sync=True)
-    layer = t.Int(0).tag(sync=True)
-    head = t.Int(None, allow_none=True).tag(sync=True)
-    query = t.Int(0).tag(sync=True)
-    key = t.Int(0).tag(sync=True)
+    on = t.List(t.Unicode()).tag(**CHOSEN)
+    sample = t.Int(0).tag(**CHOSEN)
+    part = t.Unicode("encoder").tag(**CHOSEN)
+    layer = t.Int(0).tag(**CHOSEN)
+    head = t.Int(None, allow_none=True).tag(**CHOSEN)
+    query = t.Int(0).tag(**CHOSEN)
+    key = t.Int(0).tag(**CHOSEN)
 
     def __init__(
         self,

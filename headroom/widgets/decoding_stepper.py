@@ -15,7 +15,7 @@ import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
 from headroom.reference import Transformer
-from headroom.widgets.shared import as_index, front_end, looking_at, quantise, trait_errors
+from headroom.widgets.shared import CHOSEN, as_index, front_end, looking_at, quantise, trait_errors
 
 MAX_BEAMS = 4
 MAX_SEED = 2**53 - 1  # the largest whole number that JavaScript counts to
@@ -92,16 +92,16 @@ class DecodingStepper(anywidget.AnyWidget):
     _noise = t.Bytes().tag(sync=True)  # float32, little-endian: (max_tokens, n_target) each
 
     # What the reader chooses; either side may change it.
-    source = t.Unicode().tag(sync=True)
-    method = t.Enum(["greedy", "sampling", "beam"], default_value="greedy").tag(sync=True)
-    temperature = t.Float(1.0).tag(sync=True)
-    seed = t.Int(0).tag(sync=True)
-    beams = t.Int(3).tag(sync=True)
-    step = t.Int(0).tag(sync=True)
-    hypothesis = t.Int(None, allow_none=True).tag(sync=True)
-    taken = t.List().tag(sync=True)  # [[step, token], …]
-    layer = t.Int(0).tag(sync=True)
-    head = t.Int(None, allow_none=True).tag(sync=True)
+    source = t.Unicode().tag(**CHOSEN)
+    method = t.Enum(["greedy", "sampling", "beam"], default_value="greedy").tag(**CHOSEN)
+    temperature = t.Float(1.0).tag(**CHOSEN)
+    seed = t.Int(0).tag(**CHOSEN)
+    beams = t.Int(3).tag(**CHOSEN)
+    step = t.Int(0).tag(**CHOSEN)
+    hypothesis = t.Int(None, allow_none=True).tag(**CHOSEN)
+    taken = t.List().tag(**CHOSEN)  # [[step, token], …]
+    layer = t.Int(0).tag(**CHOSEN)
+    head = t.Int(None, allow_none=True).tag(**CHOSEN)
 
     # A text that the reader has typed; Python takes it and answers with `source`, or with a sentence.
     _asked = t.Unicode().tag(sync=True)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from headroom.mistakes import MISTAKES, broken
 from headroom.widgets.shared import (
+    CHOSEN,
     ArrayLike,
     as_array,
     as_index,
@@ -81,17 +82,17 @@ class DigitPad(anywidget.AnyWidget):
 
     # The drawing and what the model makes of it: kept in a saved notebook
     # {"example", "strokes"}: what the strokes lie on; each is [1 if it erases else 0, x, y, x, y, …], in pixels
-    _drawing = t.Dict({"example": None, "strokes": []}).tag(sync=True)
-    _request = t.Dict().tag(sync=True, echo_update=False)  # {"id", "pixels": u8 (28, 28), empty if nothing is drawn}
+    _drawing = t.Dict({"example": None, "strokes": []}).tag(**CHOSEN)
+    _request = t.Dict().tag(**CHOSEN)  # {"id", "pixels": u8 (28, 28), empty if nothing is drawn}
     _answer = t.Dict().tag(sync=True)  # {"id", "pixels", "mistake", "models"}; see `_reply`
 
     # What the reader chooses; either side may change it.
-    example = t.Int(None, allow_none=True).tag(sync=True)
-    layer = t.Int(0).tag(sync=True)
-    head = t.Int(None, allow_none=True).tag(sync=True)
-    overlay = t.Bool(True).tag(sync=True)
-    centred = t.Bool(True).tag(sync=True)
-    mistake = t.Unicode(None, allow_none=True).tag(sync=True)
+    example = t.Int(None, allow_none=True).tag(**CHOSEN)
+    layer = t.Int(0).tag(**CHOSEN)
+    head = t.Int(None, allow_none=True).tag(**CHOSEN)
+    overlay = t.Bool(True).tag(**CHOSEN)
+    centred = t.Bool(True).tag(**CHOSEN)
+    mistake = t.Unicode(None, allow_none=True).tag(**CHOSEN)
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import traitlets as t
 from torch import nn
 
 from headroom import reference
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
+from headroom.widgets.shared import CHOSEN, ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
 
 NORMS = {
     "LayerNorm": (reference.LayerNorm, nn.LayerNorm),
@@ -93,19 +93,19 @@ class NormExplorer(anywidget.AnyWidget):
 
     _esm, _css = front_end("norm_explorer")
 
-    x = Numbers(None, allow_none=True).tag(sync=True, to_json=_to_bytes, from_json=_from_bytes)
+    x = Numbers(None, allow_none=True).tag(**CHOSEN, to_json=_to_bytes, from_json=_from_bytes)
     # Sent once: float64, little-endian, as x. `_theirs` is what the reader's module made of `_start`, or empty.
     _start = t.Bytes().tag(sync=True)
     _theirs = t.Bytes().tag(sync=True)
     _facts = t.Dict().tag(sync=True)  # shape, words, γ and β, and what is known of the module
 
-    norm = t.Enum([*NORMS, NO_NORM], default_value="LayerNorm").tag(sync=True)
-    sample = t.Int(0).tag(sync=True)
-    token = t.Int(0).tag(sync=True)
-    feature = t.Int(0).tag(sync=True)
-    eps = t.Float(1e-5).tag(sync=True)
-    affine = t.Bool(True).tag(sync=True)
-    locked = t.Bool(False).tag(sync=True)
+    norm = t.Enum([*NORMS, NO_NORM], default_value="LayerNorm").tag(**CHOSEN)
+    sample = t.Int(0).tag(**CHOSEN)
+    token = t.Int(0).tag(**CHOSEN)
+    feature = t.Int(0).tag(**CHOSEN)
+    eps = t.Float(1e-5).tag(**CHOSEN)
+    affine = t.Bool(True).tag(**CHOSEN)
+    locked = t.Bool(False).tag(**CHOSEN)
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import traitlets as t
 
-from headroom.widgets.shared import ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
+from headroom.widgets.shared import CHOSEN, ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
 
 PAPER_BASE = 10_000.0  # Vaswani et al. 2017, section 3.5
 MIN_BASE, MAX_BASE = 10.0, 1_000_000.0
@@ -88,15 +88,15 @@ class PositionExplorer(anywidget.AnyWidget):
     _yours_facts = t.Dict().tag(sync=True)  # shape, whether it is a function, and what went wrong in it
 
     # What the reader chooses; either side may change it.
-    kind = t.Enum(["sin-cos", "learned", "rotary", "yours"], default_value="sin-cos").tag(sync=True)
-    position = t.Int(0).tag(sync=True)
-    dimension = t.Int(0).tag(sync=True)
-    shift = t.Int(1).tag(sync=True)
-    base = t.Float(PAPER_BASE).tag(sync=True)
-    d_model = t.Int(D_MODEL).tag(sync=True)
-    n_positions = t.Int(POSITIONS).tag(sync=True)
-    measure = t.Enum(["dot", "cosine"], default_value="dot").tag(sync=True)
-    locked = t.Bool(False).tag(sync=True)
+    kind = t.Enum(["sin-cos", "learned", "rotary", "yours"], default_value="sin-cos").tag(**CHOSEN)
+    position = t.Int(0).tag(**CHOSEN)
+    dimension = t.Int(0).tag(**CHOSEN)
+    shift = t.Int(1).tag(**CHOSEN)
+    base = t.Float(PAPER_BASE).tag(**CHOSEN)
+    d_model = t.Int(D_MODEL).tag(**CHOSEN)
+    n_positions = t.Int(POSITIONS).tag(**CHOSEN)
+    measure = t.Enum(["dot", "cosine"], default_value="dot").tag(**CHOSEN)
+    locked = t.Bool(False).tag(**CHOSEN)
 
     def __init__(
         self,

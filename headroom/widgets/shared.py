@@ -15,6 +15,10 @@ U16_MAX = 2**16 - 1
 
 ArrayLike = np.ndarray | torch.Tensor | Sequence
 
+# For a trait that the reader sets. Without echo: when Python's comes back, the reader may have chosen again, and the
+# echo of the earlier choice would take the place of the later one, which has not been sent yet.
+CHOSEN = {"sync": True, "echo_update": False}
+
 
 def front_end(name: str) -> tuple[str, str]:
     """The JavaScript and the style sheet of a widget, shared.js and shared.css included, as anywidget takes them.
