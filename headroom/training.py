@@ -136,10 +136,10 @@ def distill(
 
     What becomes of the student, and errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
-    teacher.to(device).eval()
     from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 
+    device = pick_device(str(device) if device else None)
+    teacher.to(device).eval()
     images, labels = digits.train_images.to(device), digits.train_labels.to(device)
     val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
 
@@ -180,9 +180,9 @@ def train_transformer(
 
     What becomes of the model, and errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
     from headroom.reference.attention import padding_mask
 
+    device = pick_device(str(device) if device else None)
     source, lengths, target = train.source.to(device), train.source_lengths.to(device), train.target.to(device)
 
     def batch(rows: Tensor, progress: float) -> tuple[Tensor, Tensor, Tensor]:
