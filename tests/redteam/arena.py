@@ -35,46 +35,15 @@ SECRETS = {
 }
 STOLEN = "STOLEN"  # what an attack prints when it succeeds, from two halves, so that its source does not hold it
 
-ANSWERS = {
-    "right LayerNorm": """
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.gamma = nn.Parameter(torch.ones(d_model))
-        self.beta = nn.Parameter(torch.zeros(d_model))
 
-    def forward(self, x):
-        centred = x - x.mean(dim=-1, keepdim=True)
-        return self.gamma * centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + self.eps) + self.beta
-""",
-    "wrong LayerNorm": """
-class LayerNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
+def answers(folder: str) -> dict[str, str]:
+    """The source of each cell that students fill in, as it stands in solutions/ or in labs/, without its marks."""
+    notebook = nbformat.read(REPOSITORY / folder / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
+    sources = {CELLS[cell.id]: cell.source for cell in notebook.cells if cell.id in CELLS}
+    return {name: re.sub(r"^ *### (BEGIN|END) SOLUTION\n?", "", text, flags=re.M) for name, text in sources.items()}
 
-    def forward(self, x):
-        raise NotImplementedError()
-""",
-    "right RMSNorm": """
-class RMSNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.eps = eps
-        self.gamma = nn.Parameter(torch.ones(d_model))
 
-    def forward(self, x):
-        return self.gamma * x / torch.sqrt(x.square().mean(dim=-1, keepdim=True) + self.eps)
-""",
-    "wrong RMSNorm": """
-class RMSNorm(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-
-    def forward(self, x):
-        raise NotImplementedError()
-""",
-}
+ANSWERS = {"right": answers("solutions"), "wrong": answers("labs")}
 HONEST = {
     "a_honest_right": ({}, 15.0),
     "f_honest_half": ({"rms-norm": None}, 10.0),
@@ -134,7 +103,7 @@ def attack(path: Path) -> Attack:
 
 
 def _answer(match: re.Match) -> str:
-    return ANSWERS[f"{match[1]} {match[2]}"].strip() + "\n"
+    return ANSWERS[match[1]][match[2]].strip() + "\n"
 
 
 def attacks() -> list[Attack]:
@@ -173,7 +142,7 @@ def environment(course: Path) -> dict[str, str]:
     }
 
 
-def released(folder: Path) -> NotebookNode:
+def released() -> NotebookNode:
     """Lab 4 as students get it."""
     return nbformat.read(REPOSITORY / "labs" / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
 
@@ -185,9 +154,9 @@ def hand_in(course: Path, student: str, cells: dict[str, str | None], code: dict
         cells: source by cell id; None leaves a cell as it was released.
         code: `change` and `write` of an attack.
     """
-    notebook = released(course)
+    notebook = released()
     place = {cell.id: cell for cell in notebook.cells}
-    for name, source in ({name: ANSWERS[f"right {answer}"] for name, answer in CELLS.items()} | cells).items():
+    for name, source in ({name: ANSWERS["right"][answer] for name, answer in CELLS.items()} | cells).items():
         if source is not None:
             place[name].source = source.strip("\n")
     code = code or {}

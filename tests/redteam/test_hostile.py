@@ -4,8 +4,12 @@ import asyncio
 import json
 import os
 import random
+import select
+import signal
 import socket
 import sys
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,8 +52,8 @@ def changed(value: Any, chance: random.Random, often: float) -> Any:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_a_reply_says_there_is_a_verdict(seed: int) -> None:
-    space: dict[str, Any] = {"torch": torch, "nn": nn}
-    exec(arena.ANSWERS["right LayerNorm"], space)
+    space: dict[str, Any] = {"torch": torch, "nn": nn, "Tensor": torch.Tensor}
+    exec(arena.ANSWERS["right"]["LayerNorm"], space)
     for number in range(40):
         chance = random.Random(1000 * seed + number)
         often, which = chance.choice([0.002, 0.01, 0.05, 0.2]), chance.choice([b'"describe"', b'"run"', b'"do"'])
@@ -84,26 +88,21 @@ def parent() -> Iterator[launch.WarmParent]:
     started.close()
 
 
-def forked(parent: launch.WarmParent, folder: Path) -> str:
+LIMITS = {"memory_mb": 500, "disk_mb": 16, "file_mb": 8, "processes": 32, "cpu_s": 60, "user": launch.NOBODY}
+
+
+def forked(parent: launch.WarmParent) -> str:
     """Start a kernel in the plain way; what it reports."""
-    run = Path(parent.run, f"k{folder.name[-20:]}")
-    (run / "given").mkdir(parents=True)
-    room, _ = parent.room(run)
-    limits = {"memory_mb": 500, "disk_mb": 16, "file_mb": 8, "processes": 32, "cpu_s": 60, "user": launch.NOBODY}
-    ports = {f"{name}_port": i for i, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
-    fork = parent.fork(
-        run=room,
-        given=f"{run}/given",
-        connection={"transport": "ipc", "key": "k", "signature_scheme": "hmac-sha256", **ports},
-        arguments=[],
-        environment={},
-        limits=limits,
-    )
+    fork = parent.fork({}, LIMITS)
     try:
+        with tempfile.TemporaryFile() as files:
+            tarfile.open(fileobj=files, mode="w").close()
+            fork.let_in("k", files)
+        assert fork.process
         fork.report.settimeout(60)
         return fork.report.recv(1 << 16).decode()
     finally:
-        fork.close()
+        fork.discard()
 
 
 REQUESTS = {
@@ -115,7 +114,7 @@ REQUESTS = {
     "another folder": json.dumps({"run": "/etc", "limits": {"user": 0}}).encode(),
     "relative": json.dumps({"run": "../../x", "limits": {"user": 65534}}).encode(),
     "no limits": json.dumps({"run": "/run/kx"}).encode(),
-    "wrong types": json.dumps({"run": 3, "limits": [], "given": None, "connection": 1, "environment": 2}).encode(),
+    "wrong types": json.dumps({"run": 3, "limits": [], "connection": 1, "environment": 2}).encode(),
     "huge": b'{"run": "' + b"x" * 60_000 + b'"}',
     "zero bytes in a path": json.dumps({"run": "/run/a\0b", "limits": {"user": 65534}}).encode(),
 }
@@ -125,8 +124,9 @@ REQUESTS = {
 def test_a_malformed_request_does_not_end_the_parent(parent: launch.WarmParent, tmp_path: Path, name: str) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     notes, their_notes = os.pipe()
-    socket.send_fds(parent.control, [REQUESTS[name]], [theirs.fileno(), their_notes])
-    for descriptor in (their_notes, theirs.detach()):
+    door = os.open(os.devnull, os.O_RDONLY)
+    socket.send_fds(parent.control, [REQUESTS[name]], [theirs.fileno(), their_notes, door])
+    for descriptor in (their_notes, theirs.detach(), door):
         os.close(descriptor)
     ours.settimeout(20)
     said = b""
@@ -135,7 +135,7 @@ def test_a_malformed_request_does_not_end_the_parent(parent: launch.WarmParent, 
     ours.close()
     os.close(notes)
     assert b"refused" in said or b"failed" in said or b"exit" in said
-    assert "ready" in forked(parent, tmp_path)
+    assert "ready" in forked(parent)
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -148,7 +148,7 @@ def test_a_request_without_its_descriptors(parent: launch.WarmParent, tmp_path: 
         try:
             own.process.wait(3)
         except Exception:
-            assert "ready" in forked(own, tmp_path)
+            assert "ready" in forked(own)
     finally:
         own.close()
 
@@ -163,16 +163,47 @@ def test_the_parent_ends_with_its_control_socket() -> None:
     assert not run.exists()
 
 
-def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmParent, tmp_path: Path) -> None:
-    """A folder that is not there: the kernel says why, in time."""
-    run = Path(parent.run, "kmissing")
-    run.mkdir()
-    room, _ = parent.room(run)
-    fork = parent.fork(run=room, given="/nowhere", connection={}, arguments=[], environment={}, limits={"user": 65534})
+def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmParent) -> None:
+    """Limits that say too little: the kernel says why, in time."""
+    fork = parent.fork({}, {"user": 65534})
 
     async def hear() -> bytes:
+        assert fork.process
         fork.report.setblocking(False)
         return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(fork.report, 1 << 16), 20)
 
     assert b"failed" in asyncio.run(hear())
-    fork.close()
+    fork.discard()
+
+
+def test_a_kernel_ahead_of_time_is_used_once_and_only_where_it_fits(parent: launch.WarmParent) -> None:
+    parent.prepare({}, LIMITS)
+    _, spare = parent._spare
+    parent.prepare({}, LIMITS)
+    assert parent._spare[1] is spare  # one is enough
+    assert parent.kernel({}, LIMITS) is spare
+    assert parent._spare == (None, None)
+    spare.discard()
+    for killed, environment, limits in (
+        (False, {"TZ": "UTC"}, LIMITS),
+        (False, {}, LIMITS | {"file_mb": 9}),
+        (True, {}, LIMITS),
+    ):
+        parent.prepare({}, LIMITS)
+        _, spare = parent._spare
+        if killed:
+            signal.pidfd_send_signal(spare.process, signal.SIGKILL)
+            select.select([spare.process], [], [], 10)
+        other = parent.kernel(environment, limits)
+        assert other is not spare
+        assert not spare.folder.exists()
+        assert other.process
+        other.discard()
+
+
+def test_a_kernel_that_nobody_fetches_ends(parent: launch.WarmParent) -> None:
+    fork = parent.fork({}, LIMITS)
+    process = os.dup(fork.process)
+    fork.discard()
+    assert select.select([process], [], [], 10)[0]
+    os.close(process)
