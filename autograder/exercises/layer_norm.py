@@ -71,20 +71,7 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     """LayerNorm with mistakes switched on."""
     (x,) = inputs
     eps = build[1] if len(build) > 1 else 1e-5
-    axes: tuple[int, ...] = (-1,)
-    keep = "no_keepdim" not in slips
-    if "over_batch" in slips:
-        axes = (0,)
-    elif "over_tokens" in slips:
-        axes = (-2,)
-    elif "over_axis_1" in slips:
-        axes = (1,)
-    elif "over_tokens_and_features" in slips:
-        axes = tuple(range(1, x.dim()))
-    elif "over_last_two" in slips:
-        axes = (-2, -1)
-    elif "over_everything" in slips:
-        axes = tuple(range(x.dim()))
+    axes, keep = axes_of(x, slips), "no_keepdim" not in slips
     mean = x.mean(axes, keepdim=keep)
     variance = x.var(axes, keepdim=keep, correction=1 if "unbiased" in slips else 0)
     if "root_mean_square" in slips:
@@ -117,6 +104,20 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     if "beta_scaled" in slips:
         return weights["gamma"] * (normalized + weights["beta"])
     return weights["gamma"] * normalized + weights["beta"]
+
+
+def axes_of(x: Tensor, slips: frozenset[str]) -> tuple[int, ...]:
+    """The axes that the statistics run over: each token's features, or others by mistake."""
+    every = tuple(range(x.dim()))
+    others = {
+        "over_batch": (0,),
+        "over_tokens": (-2,),
+        "over_axis_1": (1,),
+        "over_tokens_and_features": every[1:],
+        "over_last_two": (-2, -1),
+        "over_everything": every,
+    }
+    return next((axes for key, axes in others.items() if key in slips), (-1,))
 
 
 def stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
-from autograder.exercises.layer_norm import BETA, GAMMA
+from autograder.exercises.layer_norm import BETA, GAMMA, LAYER_NORM, axes_of
 from headroom import reference
 
 
@@ -71,20 +71,7 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
         eps = 1e-5
     elif "other_default" in slips and len(build) == 1:
         eps = 1e-6
-    axes: tuple[int, ...] = (-1,)
-    if "over_batch" in slips:
-        axes = (0,)
-    elif "over_tokens" in slips:
-        axes = (-2,)
-    elif "over_axis_1" in slips:
-        axes = (1,)
-    elif "over_tokens_and_features" in slips:
-        axes = tuple(range(1, x.dim()))
-    elif "over_last_two" in slips:
-        axes = (-2, -1)
-    elif "over_everything" in slips:
-        axes = tuple(range(x.dim()))
-    keep = "no_keepdim" not in slips
+    axes, keep = axes_of(x, slips), "no_keepdim" not in slips
     if "gain_first" in slips:
         x = gamma * x
     source = x.detach() if "detached" in slips else x
@@ -345,18 +332,6 @@ RMS_NORM = Exercise(
     variation=variation,
     mappings=mappings,
     needs=frozenset({"gamma"}),
-    forbidden=frozenset(
-        {
-            "rms_norm",
-            "_fused_rms_norm",
-            "layer_norm",
-            "native_layer_norm",
-            "group_norm",
-            "native_group_norm",
-            "batch_norm",
-            "native_batch_norm",
-            "instance_norm",
-        }
-    ),
+    forbidden=LAYER_NORM.forbidden | {"_fused_rms_norm"},
     forbidden_reason="The task is to write the normalisation yourself, from the mean of squares.",
 )
