@@ -4,7 +4,7 @@ One file per exercise in `autograder/exercises/`. The judge reads them; the prob
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -199,3 +199,7 @@ class Exercise:
 
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)
+
+    def known(self, key: str, *costs: str) -> Mistake:
+        """A mistake of this exercise for the list of another: written in one way only, and with what it costs there."""
+        return replace(self.mistake(key), also=(), costs=costs)

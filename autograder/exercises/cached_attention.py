@@ -45,13 +45,9 @@ def right_answer(build: tuple, inputs: tuple, weights: Weights) -> tuple[Tensor,
     cache = reference.KeyValueCache()
     if before is not None:
         cache.append(before.keys, before.values)
-    named = {}
-    for role in "qkvo":
-        named[f"w_{role}.weight"] = weights[f"{role}_weight"]
-        named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=x.dtype))
     mask = reference.causal_mask(len(cache) + x.size(1))[len(cache) :]  # (new tokens, all tokens)
     module = fixed(reference.MultiHeadSelfAttention, build)
-    return functional_call(module, named, (x, mask), {"cache": cache}), cache
+    return functional_call(module, multi_head.for_reference(weights, build[0]), (x, mask), {"cache": cache}), cache
 
 
 def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, object]:

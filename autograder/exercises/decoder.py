@@ -15,11 +15,7 @@ from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
 from autograder.exercises import multi_head, reading
 from headroom import reference
 
-
-def known(key: str, *costs: str) -> Mistake:
-    """A mistake of lab 2, with what it costs here."""
-    mistake = next(mistake for mistake in multi_head.MISTAKES if mistake.key == key)
-    return replace(mistake, also=(), costs=costs)
+known = multi_head.MULTI_HEAD_SELF_ATTENTION.known  # a mistake of lab 2, with what it costs here
 
 
 def padding(source: np.random.Generator, batch: int, n_tokens: int) -> np.ndarray:
@@ -69,11 +65,7 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
 
 def right_cross(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
     module = fixed(reference.MultiHeadAttention, build)
-    named = {}
-    for role in "qkvo":
-        named[f"w_{role}.weight"] = weights[f"{role}_weight"]
-        named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=inputs[0].dtype))
-    return functional_call(module, named, inputs)
+    return functional_call(module, multi_head.for_reference(weights, build[0]), inputs)
 
 
 @functools.cache

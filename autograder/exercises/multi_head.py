@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION
 from headroom import reference
 
 
@@ -157,12 +158,16 @@ def _placed(roles: Weights, unknown: list[tuple[str, Tensor]], d_model: int) -> 
 
 
 def right_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
-    module = reference.MultiHeadSelfAttention(*build)
-    named = {}
+    return functional_call(reference.MultiHeadSelfAttention(*build), for_reference(weights, build[0]), inputs)
+
+
+def for_reference(weights: Weights, d_model: int) -> Weights:
+    """The four maps by their names in headroom.reference; a bias that the student's does not have is 0."""
+    parts = {}
     for role in "qkvo":
-        named[f"w_{role}.weight"] = weights[f"{role}_weight"]
-        named[f"w_{role}.bias"] = weights.get(f"{role}_bias", torch.zeros(build[0], dtype=inputs[0].dtype))
-    return functional_call(module, named, inputs)
+        weight = parts[f"w_{role}.weight"] = weights[f"{role}_weight"]
+        parts[f"w_{role}.bias"] = weights.get(f"{role}_bias", weight.new_zeros(d_model))
+    return parts
 
 
 def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -252,6 +257,9 @@ def _project(x: Tensor, weights: Weights, role: str, n_heads: int, sliced: bool)
         projected = torch.einsum("bthi,hoi->btho", x.unflatten(-1, (n_heads, -1)), blocks)
         return projected.flatten(-2) + bias
     return x @ weight.T + bias
+
+
+known = SCALED_DOT_PRODUCT_ATTENTION.known  # a mistake of lab 1, with what it costs here
 
 
 def _unregistered(seen: Evidence) -> bool:
@@ -452,14 +460,7 @@ MISTAKES = (
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "columns",
-        "softmax over the queries",
-        "The columns of the weights sum to 1; each query's row should.",
-        "Which axis of the scores counts the keys?",
-        "softmax",
-        costs=("values",),
-    ),
+    known("columns", "values"),
     Mistake(
         "over_heads",
         "softmax over the heads",
@@ -468,14 +469,7 @@ MISTAKES = (
         "softmax",
         costs=("values",),
     ),
-    Mistake(
-        "no_softmax",
-        "no softmax",
-        "The scores themselves weigh the values: they are neither positive nor do they sum to 1.",
-        "What turns scores into weights?",
-        "softmax",
-        costs=("values",),
-    ),
+    known("no_softmax", "values"),
     Mistake(
         "transposed",
         "the scores are transposed",
@@ -484,14 +478,7 @@ MISTAKES = (
         "scores",
         costs=("values",),
     ),
-    Mistake(
-        "weights_transposed",
-        "the weights are transposed before they meet the values",
-        "Each token is given to others in the shares in which it should take from them.",
-        "Sum a row of what you multiply the values by.",
-        "apply",
-        costs=("values",),
-    ),
+    known("weights_transposed", "values"),
     Mistake(
         "weights_out",
         "the weights are returned in place of the means",
@@ -507,38 +494,10 @@ MISTAKES = (
         "mask",
         costs=("mask",),
     ),
-    Mistake(
-        "mask_after",
-        "masked after the softmax",
-        "The hidden weights are set to 0, but the row no longer sums to 1.",
-        "Where must a hidden key be hidden, so that the others share its weight?",
-        "mask",
-        costs=("mask",),
-    ),
-    Mistake(
-        "filled_with_0",
-        "hidden scores set to 0",
-        "exp(0) = 1: a hidden key still gets weight.",
-        "Which score has the exponential 0?",
-        "mask",
-        costs=("mask",),
-    ),
-    Mistake(
-        "mask_inverted",
-        "the mask is inverted",
-        "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
-        "Which value of the mask does `masked_fill` replace?",
-        "mask",
-        costs=("mask",),
-    ),
-    Mistake(
-        "mask_on_queries",
-        "the mask lies on the queries",
-        "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
-        "Which axis of the scores counts the keys?",
-        "mask",
-        costs=("mask",),
-    ),
+    known("mask_after", "mask"),
+    known("filled_with_0", "mask"),
+    known("mask_inverted", "mask"),
+    known("mask_on_queries", "mask"),
 )
 
 MULTI_HEAD_SELF_ATTENTION = Exercise(
@@ -560,14 +519,6 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
     stages=stages,
     mappings=mappings,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
-    forbidden=frozenset(
-        {
-            "multi_head_attention_forward",
-            "_native_multi_head_attention",
-            "scaled_dot_product_attention",
-            "_scaled_dot_product_flash_attention_for_cpu",
-            "_scaled_dot_product_attention_math",
-        }
-    ),
+    forbidden=SCALED_DOT_PRODUCT_ATTENTION.forbidden,
     forbidden_reason="The task is to write the heads yourself, around the attention function that is given.",
 )
