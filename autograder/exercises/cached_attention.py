@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
-from autograder.exercises import multi_head
-from autograder.exercises.decoder import fixed, known, project, split_heads
+from autograder.exercises import multi_head, reading
+from autograder.exercises.decoder import known, project, split_heads
 from headroom import reference
 
 
@@ -46,7 +46,7 @@ def right_answer(build: tuple, inputs: tuple, weights: Weights) -> tuple[Tensor,
     if before is not None:
         cache.append(before.keys, before.values)
     mask = reference.causal_mask(len(cache) + x.size(1))[len(cache) :]  # (new tokens, all tokens)
-    module = fixed(reference.MultiHeadSelfAttention, build)
+    module = reading.empty(reference.MultiHeadSelfAttention, build)
     return functional_call(module, multi_head.for_reference(weights, build[0]), (x, mask), {"cache": cache}), cache
 
 

@@ -193,23 +193,16 @@ def _mappings(
 # --- The answers, and the mistakes -------------------------------------------------------------------------------
 
 
-@functools.cache
-def _empty(kind: type, build: tuple) -> torch.nn.Module:
-    """A module of headroom.reference without numbers: they come from the student."""
-    with torch.device("meta"):
-        return kind(*build).eval()
-
-
 def right_feed_forward(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
-    return reading.call(_empty(reference.FeedForward, build), weights, inputs)
+    return reading.call(reading.empty(reference.FeedForward, build), weights, inputs)
 
 
 def right_block(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
-    return reading.call(_empty(reference.EncoderBlock, build), weights, inputs)[0]
+    return reading.call(reading.empty(reference.EncoderBlock, build), weights, inputs)[0]
 
 
 def right_encoder(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
-    return reading.call(_empty(reference.Encoder, build), weights, inputs)[0]
+    return reading.call(reading.empty(reference.Encoder, build), weights, inputs)[0]
 
 
 BENDS = {

@@ -8,7 +8,7 @@ the other), then their names, then the order in which they were declared. Three 
     for norms in orders(of_kind(found, "norm"), ("norm_1", "norm_2"), n_layers, "norm", found):
         for attentions in orders(of_kind(found, "attention"), ("attention",), n_layers, among=found):
             weights = named(norms) | named(attentions) | …   # by the names that headroom.reference uses
-    call(reference.Encoder(*build), weights, inputs)         # the right answer with the student's numbers
+    call(empty(reference.Encoder, build), weights, inputs)   # the right answer with the student's numbers
 
 (a block is no stack: `orders(norms, ("norm_1", "norm_2"))`.)
 `orders` begins with the likeliest way and goes on through what names cannot settle: two norms declared the other way
@@ -17,6 +17,7 @@ has left out gets numbers of its own, so that the answer differs and the mistake
 is a guess about names only: whether it is the right one shows in the outputs.
 """
 
+import functools
 import itertools
 import re
 import zlib
@@ -338,6 +339,13 @@ def named(order: Mapping[str, Unit], reading: int = 0) -> Weights:
 def readings_of(found: Sequence[Unit]) -> range:
     """How many ways there are to read these units, all of one kind, if all of them are read in the same way."""
     return range(max((len(unit.readings) for unit in found), default=1))
+
+
+@functools.cache
+def empty(kind: type[nn.Module], build: tuple) -> nn.Module:
+    """A module of headroom.reference without numbers of its own: they come from the student."""
+    with torch.device("meta"):
+        return kind(*build).eval()
 
 
 def call(module: nn.Module, weights: Weights, inputs: tuple) -> Tensor | tuple:
