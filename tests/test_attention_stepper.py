@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
+from browser import EXPORTED, Widget, WidgetNotebook, exported, place_in, widget_notebook
 from playwright.sync_api import expect
 
 from headroom.pretrained import pretrained_transformer, pretrained_vit
@@ -328,16 +328,6 @@ def column(widget: Widget, spot: str) -> list[float]:
     return [number(text) for text in cells.all_inner_texts()]
 
 
-def in_matrix(widget: Widget, name: str, row: int, column: int) -> dict:
-    """Where a cell of a matrix lies, as Playwright takes it."""
-    canvas = widget.part(name)
-    laid = {what: float(canvas.get_attribute(f"data-{what}")) for what in ("left", "top", "cell-width", "cell-height")}
-    return {
-        "x": laid["left"] + (column + 0.5) * laid["cell-width"],
-        "y": laid["top"] + (row + 0.5) * laid["cell-height"],
-    }
-
-
 def test_each_step_shows_its_column_with_the_references_numbers(notebook) -> None:
     row = notebook.read("read")["row"]
     widget = notebook.widget("steps")
@@ -382,7 +372,7 @@ def test_a_number_and_its_places_point_at_each_other(notebook) -> None:
     row = notebook.read("read")["row"]
     widget = notebook.widget("steps")
     notebook.press(widget, "s", "Escape")
-    widget.part("k").hover(position=in_matrix(widget, "k", 1, 2))  # a place in K: the key's line in the row
+    widget.part("k").hover(position=place_in(widget.part("k"), 1, 2))  # a place in K: the key's line in the row
     expect(widget.root.locator("tr.headroom-is-k th")).to_have_text("K 2 tired")
     expect(widget.part("live")).to_contain_text("Pointing at entry 3 of key 2 “tired”")
     widget.root.locator("td[data-spot=scores][data-key='0']").hover()  # a number: its place in the matrix
@@ -390,11 +380,11 @@ def test_a_number_and_its_places_point_at_each_other(notebook) -> None:
     expect(widget.part("live")).to_contain_text(
         f"Pointing at the score with key 1 “the”, {row['scores'][0]:.2f}".replace("-", "−")
     )
-    widget.part("s").hover(position=in_matrix(widget, "s", 3, 2))
+    widget.part("s").hover(position=place_in(widget.part("s"), 3, 2))
     expect(widget.root.locator("td.headroom-spot")).to_have_attribute("data-key", "2")
-    widget.part("s").hover(position=in_matrix(widget, "s", 0, 2))  # another query's row: not followed until clicked
+    widget.part("s").hover(position=place_in(widget.part("s"), 0, 2))  # another query's row: not followed until clicked
     expect(widget.root).to_have_attribute("data-query", "3")
-    widget.part("s").click(position=in_matrix(widget, "s", 2, 1))
+    widget.part("s").click(position=place_in(widget.part("s"), 2, 1))
     expect(widget.root).to_have_attribute("data-query", "2")
     expect(widget.part("live")).to_contain_text("Held.")
     widget.root.locator("td[data-spot=scores][data-key='0']").hover()

@@ -138,5 +138,5 @@ def test_a_wrong_answer_in_lab_2_is_told_its_mistake(lab: Lab) -> None:
         lab.run_cell(cell)
     verdict = lab.cell("check-multi-head").locator(".jp-OutputArea-output")
     lab.screenshot("lab-02-diagnosis")
-    mistake = next(one for one in find("MultiHeadSelfAttention").mistakes if one.key == "view_split")
+    mistake = find("MultiHeadSelfAttention").mistake("view_split")
     expect(verdict).to_contain_text(mistake.name)
