@@ -39,6 +39,11 @@ AT_YOUR_RISK = (
 )
 PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")
 KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
+GRADER = "_headroom_grader"  # what kernel_side is called in a kernel
+BECOME_A_MODULE = (
+    f"exec({KERNEL_SIDE!r}, vars(__import__('sys').modules.setdefault({GRADER!r}, "
+    f"__import__('types').ModuleType({GRADER!r}))))"
+)
 SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
 OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
 SIGNALS = frozenset({"status", "execute_input", "clear_output"})
@@ -165,7 +170,7 @@ class JudgedExecute(Execute):
             for name in getattr(self.km.provisioner, "left_out", ())[:20]:
                 remark = Remark(name, "is too large, too much, or no file: the kernel did not have it")
                 self._remarks += [remark] if remark not in self._remarks else []
-            cell = new_code_cell(self._call("prepare"))
+            cell = new_code_cell(f"{BECOME_A_MODULE}\n{self._call('prepare', PROBE)}")
             if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
         except NoIsolation as problem:
@@ -301,7 +306,7 @@ class JudgedExecute(Execute):
         if end_helpers := getattr(self.km.provisioner, "end_helpers", None):
             end_helpers()
         nonce = secrets.token_hex(16)
-        cell = new_code_cell(self._call("answer", PROBE, base64.b64encode(request).decode(), name, nonce))
+        cell = new_code_cell(self._call("answer", base64.b64encode(request).decode(), name, nonce))
         self._replies, self._collecting, self._asked = [], nonce, name
         try:
             happened = self._execute(index, cell)
@@ -349,8 +354,7 @@ class JudgedExecute(Execute):
     @staticmethod
     def _call(function: str, *arguments: str) -> str:
         """The text of a cell that calls a function of `kernel_side` in the kernel and leaves no name behind."""
-        call = f"space[{function!r}](*{arguments!r})"
-        return f"(lambda space: (exec({KERNEL_SIDE!r}, space), {call})[1])({{'__name__': '_headroom_grader'}})"
+        return f"__import__({GRADER!r}).{function}(*{arguments!r})"
 
 
 def _to_be_looked_at(cell: NotebookNode) -> bool:

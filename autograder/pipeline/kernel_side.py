@@ -1,7 +1,7 @@
 """What the grader runs inside the kernel of a submission.
 
-The text of this file is sent there, so it imports nothing of this project: neither it nor the exercises need to be
-installed where student code runs. Nothing that comes back is believed.
+The text of this file is sent there and becomes a module, so it imports nothing of this project: neither it nor the
+exercises need to be installed where student code runs. Nothing that comes back is believed.
 """
 
 import base64
@@ -11,20 +11,27 @@ import types
 
 MIME = "application/vnd.headroom.reply+json"
 
+probe_code: types.CodeType
 
-def prepare() -> None:
-    """Ready a fresh kernel: the slow import is done, and `check` does nothing, as checks are judged outside of it."""
+
+def prepare(probe_source: str) -> None:
+    """Ready a fresh kernel, before the student's first line: what is slow is done, and `check` does nothing.
+
+    Args:
+        probe_source: the text of the probe.
+    """
+    global probe_code
+    probe_code = compile(probe_source, "<probe>", "exec")
     importlib.import_module("torch")
     module = types.ModuleType("autograder")
     module.check = lambda written: None
     sys.modules["autograder"] = module
 
 
-def answer(probe_source: str, request: str, name: str, nonce: str) -> None:
+def answer(request: str, name: str, nonce: str) -> None:
     """Hand a request to the probe, with what the notebook calls `name`, and display the reply.
 
     Args:
-        probe_source: the text of the probe.
         request: the packed request, base64.
         name: of the function or class that the student writes.
         nonce: marks the reply as that to this request.
@@ -33,9 +40,9 @@ def answer(probe_source: str, request: str, name: str, nonce: str) -> None:
     if name not in shell.user_ns:
         reply = {"status": "missing"}
     else:
-        # Sent anew each time, so that nothing that the student's code did to an earlier one matters.
+        # A new module each time, so that nothing that the student's code did to an earlier one matters.
         probe = sys.modules["_headroom_probe"] = types.ModuleType("_headroom_probe")
-        exec(compile(probe_source, "<probe>", "exec"), probe.__dict__)
+        exec(probe_code, probe.__dict__)
         packed = probe.answer(base64.b64decode(request), shell.user_ns[name])
         reply = {"status": "answered", "reply": base64.b64encode(packed).decode()}
     shell.display_pub.publish({MIME: reply | {"nonce": nonce}})
