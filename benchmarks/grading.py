@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import importlib
 import inspect
+import json
 import os
 import re
 import shutil
@@ -183,7 +184,7 @@ def timed(owner, name, step):
 
 
 timed(execute.JudgedExecute, "preprocess", "all of running and judging")
-timed(execute.JudgedExecute, "_open_kernel", "kernel: fork, sandbox, IPython, first answer")
+timed(execute.JudgedExecute, "_open_kernel", "kernel: one that came up ahead gets its files, first answer")
 timed(execute.JudgedExecute, "_close_kernel", "kernel: end")
 timed(execute.JudgedExecute, "_run", "the notebook's own cells")
 timed(execute.JudgedExecute, "_ask", "the student's code, asked by the checks")
@@ -216,8 +217,6 @@ print(json.dumps({"warming": warming, "middle": middle, "started": sandbox}))
 
 def in_one_process(lab: str, cells: dict[str, str], shown: bool) -> dict:
     """The course's grading with many submissions in one process: medians of the steps of one submission."""
-    import json
-
     with scratch() as folder:
         course(folder, lab, cells, stock=False, shown=shown)
         done = subprocess.run(
@@ -262,7 +261,9 @@ def time_lab(lab: str, count: int) -> list[str]:
     ]
     lines += ["| step, in one process | median ms |", "|---|---|"]
     lines += [f"| {step} | {1000 * seconds:.0f} |" for step, seconds in one["middle"].items()]
-    lines += [f"| of the kernel's start: {step} | {1000 * seconds:.1f} |" for step, seconds in one["started"].items()]
+    lines += [
+        f"| meanwhile, of the next kernel: {step} | {1000 * seconds:.1f} |" for step, seconds in one["started"].items()
+    ]
     return [*lines, ""]
 
 

@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import os
+import select
 import shutil
 import socket
 import struct
@@ -16,7 +17,7 @@ import threading
 from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534  # who students' code runs as when root grades
@@ -47,6 +48,11 @@ OF_ETC = (
 )
 
 
+# The channels of every kernel: files, which begin as its `ip` says.
+PORTS = {f"{name}_port": number for number, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
+CONNECTION = {"transport": "ipc", "signature_scheme": "hmac-sha256", "key": "", **PORTS}
+
+
 class NoIsolation(RuntimeError):
     """This machine cannot isolate kernels. The text says why, and what can be done."""
 
@@ -66,6 +72,7 @@ class WarmParent:
         if not sys.platform.startswith("linux"):
             raise NoIsolation(f"kernels can be isolated on Linux only, and this is {sys.platform}")
         self.code = code
+        self._spare: tuple[Any, Fork | None] = (None, None)  # what it was asked for with, and a kernel ahead of time
         _sweep()
         problems = []
         for self.kind in [kind] if kind else ["namespaces", "landlock"]:
@@ -154,42 +161,57 @@ class WarmParent:
             line += ["--ro-bind", path, path]
         return [*line, "--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/", "--", *command]
 
-    def room(self, folder: Path) -> tuple[str, str]:
-        """Where a kernel and the grader meet: the folder as the kernel sees it, and as the grader does.
-
-        In a sandbox with namespaces it lies in the parent's memory, which the grader sees through /proc: a kernel has
-        nothing on a disk that it could fill.
+    def kernel(self, environment: dict[str, str], limits: dict[str, int]) -> "Fork":
+        """A kernel that comes up, or has come up ahead of time, to where it needs the submission's files.
 
         Args:
-            folder: the one under `self.run` that holds what the kernel is given.
+            environment: what it gets beside the parent's few variables.
+            limits: of `sandbox.enter`.
         """
+        (wanted, spare), self._spare = self._spare, (None, None)
+        if spare is not None:
+            if wanted == (environment, limits) and spare.alive:
+                return spare
+            spare.discard()
+        return self.fork(environment, limits)
+
+    def prepare(self, environment: dict[str, str], limits: dict[str, int]) -> None:
+        """Have a kernel come up ahead of time, while the grader does something else: most are like the one before."""
+        _, spare = self._spare
+        if spare is None:
+            self._spare = (environment, limits), self.fork(environment, limits)
+
+    def fork(self, environment: dict[str, str], limits: dict[str, int], folder: Path | None = None) -> "Fork":
+        """Ask for a kernel, and do not wait for it.
+
+        Args:
+            folder: of the kernel in whose place it comes, if there was one.
+        """
+        folder = folder or Path(tempfile.mkdtemp(prefix="k", dir=self.run))
+        # Where kernel and grader meet. In a sandbox with namespaces it lies in the parent's memory, which the grader
+        # sees through /proc: a kernel has nothing on a disk that it could fill.
         run = f"/run/{folder.name}" if self.root else f"{folder}/run"
         if not self.root:
             Path(run).mkdir(exist_ok=True)
             if os.geteuid() == 0:
                 for path in (folder, run):
                     os.chown(path, NOBODY, NOBODY)
-        return run, self.root + run
-
-    def fork(self, **request: Any) -> "Fork":
-        """Ask for a kernel.
-
-        Args:
-            run: its own folder, from `room`.
-            given: the folder of which it gets a copy.
-            connection: as in a Jupyter connection file.
-            arguments: of IPython's kernel.
-            environment: what it gets beside the parent's few variables.
-            limits: of `sandbox.enter`.
-        """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = {"run": run, "connection": CONNECTION, "environment": environment, "limits": limits}
+        report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         notes, their_notes = os.pipe()
+        fork = Fork(folder, f"{self.root}{run}/s", report, notes, door)
         try:
-            socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno(), their_notes])
-            return Fork(ours, notes)
+            handed = [theirs.fileno(), their_notes, their_door.fileno()]
+            socket.send_fds(self.control, [json.dumps(request).encode()], handed)
+        except OSError:
+            fork.discard()
+            raise
         finally:
             theirs.close()
+            their_door.close()
             os.close(their_notes)
+        return fork
 
     @property
     def alive(self) -> bool:
@@ -205,28 +227,66 @@ class WarmParent:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        shutil.rmtree(self.run, ignore_errors=True)
+        (_, spare), self._spare = self._spare, (None, None)
+        if spare is not None:
+            spare.close()
+        remove(self.run)
 
 
 class Fork:
-    """One kernel: its process, the socket on which the parent reports of it, and its notes."""
+    """One kernel.
 
-    def __init__(self, report: socket.socket, notes: int) -> None:
-        self.report, self.notes = report, notes
-        report.settimeout(30)
-        data, descriptors, _, _ = socket.recv_fds(report, 1 << 16, 1)
-        if not descriptors:
-            self.close()
-            raise RuntimeError(f"the warm parent refused: {data.decode(errors='replace') or 'it is gone'}")
-        self.process = descriptors[0]
+    Args:
+        folder: its own on the grader's disk.
+        ip: Jupyter's word for where its channels are.
+        report: the socket on which the parent, and once the kernel, report of it.
+        notes: the pipe with what it notes about itself.
+        door: where it waits for the submission's files.
+    """
+
+    _process: int | None = None
+
+    def __init__(self, folder: Path, ip: str, report: socket.socket, notes: int, door: socket.socket) -> None:
+        self.folder, self.ip, self.report, self.notes, self.door = folder, ip, report, notes, door
         os.set_blocking(notes, False)
+
+    @property
+    def process(self) -> int:
+        """Its pidfd; RuntimeError if the warm parent did not start it."""
+        if self._process is None:
+            self.report.settimeout(30)
+            data, descriptors, _, _ = socket.recv_fds(self.report, 1 << 16, 1)
+            if not descriptors:
+                raise RuntimeError(f"the warm parent refused: {data.decode(errors='replace') or 'it is gone'}")
+            self._process = descriptors[0]
+        return self._process
+
+    @property
+    def alive(self) -> bool:
+        try:
+            return not select.select([self.process], [], [], 0)[0]
+        except (OSError, RuntimeError):
+            return False
+
+    def let_in(self, key: str, files: IO[bytes]) -> None:
+        """Give it what it waits for: the key of Jupyter's messages, and a tar file."""
+        files.seek(0)
+        with contextlib.suppress(OSError):  # it has ended: the report says why
+            socket.send_fds(self.door, [json.dumps({"key": key}).encode()], [files.fileno()])
+        self.door.close()
 
     def close(self) -> None:
         """Let go of it; if it still runs, the parent kills it."""
         self.report.close()
+        self.door.close()
         os.close(self.notes)
-        if hasattr(self, "process"):
-            os.close(self.process)
+        if self._process is not None:
+            os.close(self._process)
+
+    def discard(self) -> None:
+        """Let go of it, and of its folder."""
+        self.close()
+        remove(self.folder)
 
 
 def _in_a_thread_of_its_own(command: list[str], **options: Any) -> subprocess.Popen:
@@ -252,7 +312,18 @@ def _sweep() -> None:
         pid = folder.name.split("-")[1]
         with contextlib.suppress(OSError):
             if pid.isdigit() and folder.stat().st_uid == os.geteuid() and not Path("/proc", pid).exists():
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a kernel may have filled with what does not let itself be removed easily.
+
+    Attack: folders without permissions, and nested deeper than Python can follow. Only where it writes on a disk.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, str(folder)], check=False, capture_output=True)
 
 
 def readable() -> list[str]:

@@ -3,10 +3,12 @@
     python parent.py KIND        KIND is "namespaces" or "landlock"; the control socket is standard input
 
 It knows no answer and no secret, because a forked kernel can read all of its memory. It has one thread, because a fork
-copies one only. Whoever holds the other end of the control socket sends a request as JSON, with two descriptors: a
-socket for this kernel alone, and the pipe into which its notes go. On the kernel's socket the parent answers
-`{"pid": …}` with a pidfd, then `{"ready": true, "took": {step: seconds}}` comes from the kernel, and in the end
-`{"exit": status}`. Closing the socket kills the kernel; closing the control socket ends the parent and all its kernels.
+copies one only. Whoever holds the other end of the control socket sends a request as JSON, with three descriptors: a
+socket for this kernel alone, the pipe into which its notes go, and its door. On the kernel's socket the parent answers
+`{"pid": …}` with a pidfd. The kernel comes up without knowing for whom, so that it can be asked for ahead of time, and
+waits at its door for `{"key": …}`, which signs its messages, and for a tar file with what the submission may have at
+hand. Then it says `{"ready": true, "took": {step: seconds}}`, and in the end the parent says `{"exit": status}`.
+Closing the socket kills the kernel; closing the control socket ends the parent and all its kernels.
 """
 
 import contextlib
@@ -20,21 +22,24 @@ import selectors
 import signal
 import socket
 import sys
+import tarfile
 import time
 import traceback
+import warnings
 from pathlib import Path
 
 import sandbox
 
 MAX_REQUEST = 1 << 16
-KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes the next
+KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes and its door the next
 
 # What a notebook might import, or torch imports when it is first asked for something.
 WARM = """
-    IPython.core.completer IPython.core.ultratb ipykernel.ipkernel ipykernel.zmqshell matplotlib.pyplot
-    matplotlib.backends.backend_agg matplotlib_inline.backend_inline numpy pyseccomp stack_data torch
-    torch.nn.functional torch.optim torch.testing torch.utils.data tqdm.auto headroom.data headroom.figures
-    headroom.recipes headroom.training
+    IPython.core.completer IPython.core.completerlib IPython.core.debugger IPython.core.oinspect IPython.core.ultratb
+    IPython.extensions.storemagic ipykernel.ipkernel ipykernel.zmqshell matplotlib.pyplot
+    matplotlib.backends.backend_agg matplotlib_inline.backend_inline numpy pdb pyseccomp sqlite3 stack_data
+    torch torch.nn.functional torch.optim torch.testing torch.utils.data torch.utils._python_dispatch
+    tornado.platform.asyncio tqdm.auto headroom.data headroom.figures headroom.recipes headroom.training
 """
 
 # What a kernel notes about itself, for the instructor: Python's own audit events.
@@ -75,6 +80,9 @@ def warm() -> None:
     functional.conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2))
     torch.testing.assert_close(torch.ones(2), torch.ones(2))
     repr(torch.ones(2))
+    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():  # as the probe will
+        warnings.simplefilter("ignore")
+        library.impl("layer_norm", print, "CompositeImplicitAutograd")
     for wrong in (lambda: torch.ones(2, 3) @ torch.ones(2), lambda: layer(torch.ones(3))):
         try:
             wrong()
@@ -128,36 +136,48 @@ class Notes:
 
 
 def become_kernel(request: dict, kind: str, notes: Notes) -> None:
-    """Shut the door, then be an IPython kernel until the end."""
-    os.environ |= request["environment"]
-    run = request["run"]
-    begun = time.perf_counter()
-    work = sandbox.enter(kind, run, request["given"], request["limits"])
-    shut = time.perf_counter()
-    os.chdir(work)
-    connection = Path(run, "connection.json")
-    connection.write_text(json.dumps(request["connection"] | {"ip": f"{run}/s"}))
-    sys.path.insert(0, "")
+    """Enter the sandbox, then be an IPython kernel until the end."""
     import numpy
     import torch
     from ipykernel.kernelapp import IPKernelApp
     from IPython.core.interactiveshell import InteractiveShell
 
+    os.environ |= request["environment"]
+    run = request["run"]
+    begun = time.perf_counter()
+    work = sandbox.enter(kind, run, request["limits"])
+    shut = time.perf_counter()
+    os.chdir(work)
+    connection = Path(run, "connection.json")
+    connection.write_text(json.dumps(request["connection"] | {"ip": f"{run}/s"}))
+    sys.path.insert(0, "")
     for module in (random, numpy.random):
         module.seed()  # or every submission would start from the same random state
     torch.seed()
     InteractiveShell.clear_instance()
     app = IPKernelApp.instance()
-    app.initialize(["-f", str(connection), *request["arguments"]])
+    app.initialize(["-f", str(connection), "--HistoryManager.hist_file=:memory:"])
     inline = sys.modules["matplotlib_inline.backend_inline"]  # imported while there was no shell to hook into
     inline.configure_inline_support.current_backend = "unset"
     inline._enable_matplotlib_integration()
     took = {"sandbox": shut - begun, "IPython": time.perf_counter() - shut}
+    app.session.key = wait_at_the_door()
     os.write(KEPT, json.dumps({"ready": True, "took": took}).encode())
     os.close(KEPT)
     here = (work, run, os.path.dirname(__file__), "/tmp/ipykernel_", "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE)
     notes.start(KEPT + 1, here)
     app.start()
+
+
+def wait_at_the_door() -> bytes:
+    """Take in what the submission may have at hand; returns the key to sign messages with."""
+    with socket.socket(fileno=KEPT + 2) as door:
+        told, descriptors, _, _ = socket.recv_fds(door, MAX_REQUEST, 1)
+    if not descriptors:
+        sys.exit()  # nobody came
+    with os.fdopen(descriptors[0], "rb") as file, tarfile.open(fileobj=file) as archive:
+        archive.extractall(filter="data")
+    return json.loads(told)["key"].encode()
 
 
 class Kernels:
@@ -179,10 +199,11 @@ class Kernels:
                 key.data(key.fileobj)
 
     def _request(self, control: socket.socket) -> None:
-        data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 2)
+        data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 3)
         if not data:
             sys.exit()  # and with it all kernels: by their parent-death signal, or with the PID namespace
-        asked = socket.socket(fileno=descriptors[0])
+        asked, *theirs = descriptors
+        asked = socket.socket(fileno=asked)
         try:
             request = json.loads(data)
             if self.kind == "namespaces":
@@ -194,11 +215,13 @@ class Kernels:
         except Exception as problem:  # whatever a request is, the parent lives on
             asked.send(json.dumps({"refused": repr(problem)}).encode())
             asked.close()
-            os.close(descriptors[1])
+            for descriptor in theirs:
+                os.close(descriptor)
             return
         if not pid:
-            self._be_child(request, asked.fileno(), descriptors[1])
-        os.close(descriptors[1])
+            self._be_child(request, [asked.fileno(), *theirs])
+        for descriptor in theirs:
+            os.close(descriptor)
         watched = os.pidfd_open(pid)
         self.running[watched] = asked
         with contextlib.suppress(OSError):
@@ -207,15 +230,15 @@ class Kernels:
         self.events.register(watched, selectors.EVENT_READ, lambda fd, pid=pid, run=run: self._ended(fd, pid, run))
         self.events.register(asked, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
 
-    def _be_child(self, request: dict, asked: int, notes: int) -> None:
+    def _be_child(self, request: dict, kept: list[int]) -> None:
         status = 1
         try:
             os.setsid()
             null = os.open(os.devnull, os.O_RDWR)
-            high = [os.dup2(fd, 100 + i) for i, fd in enumerate((asked, notes))]
+            high = [os.dup2(fd, 100 + i) for i, fd in enumerate(kept)]
             for i, fd in enumerate((null, null, null, *high)):
                 os.dup2(fd, i)
-            os.closerange(KEPT + 2, 4096)
+            os.closerange(KEPT + len(kept), 4096)
             become_kernel(request, self.kind, self.notes)
             status = 0
         except SystemExit as stop:

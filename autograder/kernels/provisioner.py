@@ -5,16 +5,15 @@ import contextlib
 import json
 import os
 import select
-import shutil
 import signal
 import stat
-import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import IO, Any
 
 import zmq.asyncio
 from jupyter_client.asynchronous import AsyncKernelClient
@@ -23,7 +22,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import LocalProvisioner
 from traitlets import Integer, default
 
-from autograder.kernels.launch import NOBODY, Fork, warm_parent
+from autograder.kernels.launch import NOBODY, PORTS, Fork, WarmParent, remove, warm_parent
 
 NAME = "headroom-isolated"  # among jupyter_client's provisioners
 PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING")  # of the environment, nothing else
@@ -49,37 +48,46 @@ class IsolatedProvisioner(LocalProvisioner):
     exit_status: int | None = None
     took: dict[str, float] | None = None  # seconds of the steps of the last start
     left_out: tuple[str, ...] = ()  # files beside the notebook that the kernel does not have
+    _warm: WarmParent
+    _wanted: dict[str, dict]
     _fork: Fork | None = None
-    _run: Path | None = None
+    _folder: Path | None = None
 
     @property
     def has_process(self) -> bool:
         return self._fork is not None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        if self._run is None:
-            self._run = Path(tempfile.mkdtemp(prefix="k", dir=warm_parent().run))
-            self._room, seen = warm_parent().room(self._run)
-            manager = self.parent
-            manager.transport, manager.ip = "ipc", f"{seen}/s"
-            manager.connection_file = f"{self._run}/connection.json"
+        environment = kwargs.get("env") or os.environ
+        self._wanted = {
+            "environment": {name: environment[name] for name in PASSED_ON if name in environment},
+            "limits": {name: getattr(self, name) for name in LIMITS} | {"user": NOBODY},
+        }
+        self._warm = warm_parent()
+        if self._folder is None:
+            self._fork = self._warm.kernel(**self._wanted)
+            self._folder = self._fork.folder
+        else:  # a restart: clients look for it where it was
+            self._fork = self._warm.fork(**self._wanted, folder=self._folder)
+        manager = self.parent
+        manager.transport, manager.ip = "ipc", self._fork.ip
+        manager.connection_file = f"{self._folder}/connection.json"
+        for name, port in PORTS.items():
+            setattr(manager, name, port)
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        self.left_out = copy_plain_files(
-            Path(kwargs.get("cwd") or os.curdir).resolve(), self._run / "given", self.disk_mb * 500_000
-        )
-        environment = kwargs.get("env") or os.environ
-        connection = {name: value for name, value in self.connection_info.items() if name != "ip"}
-        self._fork = warm_parent().fork(
-            run=self._room,
-            given=f"{self._run}/given",
-            connection=connection | {"key": connection["key"].decode()},
-            arguments=cmd[cmd.index(self.parent.connection_file) + 1 :],
-            environment={name: environment[name] for name in PASSED_ON if name in environment},
-            limits={name: getattr(self, name) for name in LIMITS} | {"user": NOBODY},
-        )
+        with tempfile.TemporaryFile() as files:
+            folder = Path(kwargs.get("cwd") or os.curdir).resolve()
+            half = self.disk_mb * 500_000  # of what it may write: the other half is the student's
+            self.left_out = pack_plain_files(folder, files, half)
+            self._fork.let_in(self.connection_info["key"].decode(), files)
         self.exit_status, self.pgid = None, None
+        try:
+            self._fork.process  # noqa: B018 - which the warm parent says first
+        except RuntimeError:
+            self._let_go()
+            raise
         # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
         self._fork.report.setblocking(False)
         receive = asyncio.get_running_loop().sock_recv(self._fork.report, 1 << 16)
@@ -119,9 +127,10 @@ class IsolatedProvisioner(LocalProvisioner):
 
     async def kill(self, restart: bool = False) -> None:
         await self.send_signal(signal.SIGKILL)
-        if self._fork is not None:
+        if restart and self._fork is not None:  # the next one comes to the same place
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.wait(), 5)
+        self._let_go()  # otherwise nobody waits for the end but the warm parent, which lets nothing survive
 
     async def terminate(self, restart: bool = False) -> None:
         await self.kill(restart)
@@ -129,9 +138,12 @@ class IsolatedProvisioner(LocalProvisioner):
     async def cleanup(self, restart: bool = False) -> None:
         await super().cleanup(restart)
         self._let_go()
-        if self._run is not None:
-            remove(self._run / "given" if restart else self._run)
-            self._run = self._run if restart else None
+        if self._folder is not None:
+            remove(self._folder / "submission" if restart else self._folder)
+            if not restart:
+                self._folder = None
+                with contextlib.suppress(OSError):  # the warm parent is gone: the next kernel starts another one
+                    self._warm.prepare(**self._wanted)
 
     def end_helpers(self) -> None:
         """End all processes that the kernel has started, so that none answers in its place."""
@@ -142,7 +154,8 @@ class IsolatedProvisioner(LocalProvisioner):
             kernel = about.split("\nPid:")[1].split()[0]
             for _ in range(3):  # what one of them starts meanwhile is found the next time
                 for child in _descendants(kernel):
-                    os.kill(int(child), signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(child), signal.SIGKILL)
 
     def notes(self) -> list[str]:
         """What the kernel noted about itself since the last call; written by the kernel, so possibly not true."""
@@ -225,39 +238,30 @@ def _descendants(pid: str) -> list[str]:
     return found
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder that a kernel may have filled with what does not let itself be removed easily.
-
-    Attack: folders without permissions, and nested deeper than Python can follow. Only where it writes on a disk.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
-            subprocess.run([*command, str(folder)], check=False, capture_output=True)
-
-
-def copy_plain_files(source: Path, target: Path, most: int) -> tuple[str, ...]:
-    """Copy a folder's files and folders; links, pipes and devices are left out, and what is too much.
+def pack_plain_files(source: Path, target: IO[bytes], most: int) -> tuple[str, ...]:
+    """Write a folder's files into a tar file; links, pipes and devices are left out, and what is too much.
 
     A submission may hold links to the gradebook, pipes that block whoever reads them, and files of any size.
 
     Args:
-        source, target: folders.
-        most: bytes to copy.
+        source: a folder.
+        target: a file, open for writing.
+        most: bytes to pack.
 
     Returns:
         what was left out.
     """
     left, count, left_out = most, 0, []
-    for folder, folders, files in os.walk(source):
-        folders[:] = [name for name in folders if not target.is_relative_to(Path(folder, name))]
-        into = target / Path(folder).relative_to(source)
-        into.mkdir(parents=True, exist_ok=True)
-        for name in files:
-            about = os.lstat(Path(folder, name))
-            if stat.S_ISREG(about.st_mode) and about.st_size <= left and count < MAX_FILES:
-                left, count = left - about.st_size, count + 1
-                shutil.copyfile(Path(folder, name), into / name, follow_symlinks=False)
-            else:
-                left_out.append(str(Path(folder, name).relative_to(source)))
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for folder, _, names in os.walk(source):
+            for path in (Path(folder, name) for name in names):
+                about = os.lstat(path)
+                within = tarfile.TarInfo(str(path.relative_to(source)))
+                within.size, within.mtime = about.st_size, int(about.st_mtime)
+                if stat.S_ISREG(about.st_mode) and about.st_size <= left and count < MAX_FILES:
+                    left, count = left - about.st_size, count + 1
+                    with path.open("rb") as file:
+                        archive.addfile(within, file)
+                else:
+                    left_out.append(within.name)
     return tuple(left_out)

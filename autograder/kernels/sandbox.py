@@ -15,7 +15,6 @@ import ctypes
 import errno
 import os
 import resource
-import shutil
 import struct
 from pathlib import Path
 
@@ -54,13 +53,12 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     call("mount", source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), options.encode())
 
 
-def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
+def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     """Shut the door behind this process, for good.
 
     Args:
         kind: "namespaces" or "landlock". For the first, this process is the first one in a PID namespace already.
         run: the kernel's own folder, for its connection file and its sockets.
-        given: a folder with what the submission may have at hand, which is copied.
         limits: `memory_mb`, `disk_mb`, `file_mb`, `processes`, `cpu_s`, and `user`, who to be in place of root.
 
     Returns:
@@ -68,13 +66,14 @@ def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
     """
     # Attack: allocating until the machine has no memory. The kernel that takes it goes first, not the grader.
     Path("/proc/self/oom_score_adj").write_text("1000")
-    work = _own_file_system(run, given, limits) if kind == "namespaces" else given
+    if kind == "namespaces":
+        _own_file_system(run, limits)
+    work = "/tmp/submission" if kind == "namespaces" else f"{os.path.dirname(run)}/submission"
     home = f"{work}/.home"
-    os.makedirs(home, exist_ok=True)
-    if os.geteuid() == 0:
-        for folder, folders, files in os.walk(work):
-            for name in (".", *folders, *files):
-                os.chown(os.path.join(folder, name), limits["user"], limits["user"])
+    for folder in (work, home):
+        os.mkdir(folder)
+        if os.geteuid() == 0:
+            os.chown(folder, limits["user"], limits["user"])
     os.environ |= {name: home for name in ("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR", "JUPYTER_RUNTIME_DIR")}
     _ordinary_user(limits["user"], own_namespace=kind == "namespaces")
     # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
@@ -89,11 +88,11 @@ def enter(kind: str, run: str, given: str, limits: dict[str, int]) -> str:
     return work
 
 
-def _own_file_system(run: str, given: str, limits: dict[str, int]) -> str:
+def _own_file_system(run: str, limits: dict[str, int]) -> None:
     """Mounts of its own: an empty /tmp, its own folder and no other under /run, /proc with its own processes only."""
     call("unshare", NEWNS)
     mount("", "/", None, MS_REC | MS_PRIVATE)
-    own, copied = (os.open(folder, os.O_PATH) for folder in (run, given))
+    own = os.open(run, os.O_PATH)
     covered = {path: os.open(path, os.O_PATH) for path in READABLE if path.startswith(("/tmp/", "/run/"))}
     # Attacks: filling the disk (what a kernel can write lies in memory, has a size, and vanishes with it); reading or
     # leaving something in the folders of another submission (theirs lie in what is covered here).
@@ -107,12 +106,10 @@ def _own_file_system(run: str, given: str, limits: dict[str, int]) -> str:
         if not is_folder:
             Path(path).touch()
         mount(f"/proc/self/fd/{place}", path, None, MS_BIND)
-    shutil.copytree(f"/proc/self/fd/{copied}", "/tmp/submission")
-    for folder in (own, copied, *covered.values()):
+    for folder in (own, *covered.values()):
         os.close(folder)
     # Attacks: killing, reading or stopping the grader and other submissions: no other process exists in here.
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    return "/tmp/submission"
 
 
 def room(run: str, user: int) -> None:

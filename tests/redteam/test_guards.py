@@ -7,14 +7,15 @@ import asyncio
 import contextlib
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -31,7 +32,7 @@ from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
 STOLEN = "STOLEN"
 LIMITS = {"memory_mb": 300, "disk_mb": 16, "file_mb": 8, "processes": 24}
 # The forked kernel takes its sandbox from a file that the test names: one warm parent serves for all of them.
-ENTER = '    work = sandbox.enter(kind, run, request["given"], request["limits"])\n'
+ENTER = '    work = sandbox.enter(kind, run, request["limits"])\n'
 VARIANT = f"""    if variant := os.environ.pop("HEADROOM_VARIANT", ""):
         readable = sandbox.READABLE
         exec(compile(Path(__file__).with_name(variant).read_text(), variant, "exec"), sandbox.__dict__)
@@ -122,11 +123,11 @@ GUARDS = [
         [('own_namespace=kind == "namespaces"', "own_namespace=False")],
         "import os, time\n"
         "try:\n"
-        "    for _ in range(30):\n"
+        "    for _ in range(80):\n"
         "        if not os.fork(): time.sleep(3); os._exit(0)\n"
         "except OSError as error: print('STO' 'LEN', error)",
-        beside="import os, time\nfor _ in range(30):\n    if not os.fork(): time.sleep(30); os._exit(0)",
-        limits={"processes": 60},
+        beside="import os, time\nfor _ in range(75):\n    if not os.fork(): time.sleep(30); os._exit(0)",
+        limits={"processes": 140},  # of which 40 are left for kernels of other tests that run meanwhile
     ),
     Guard(
         "no capabilities within reach",
@@ -474,7 +475,7 @@ def test_no_descriptor_is_inherited(parents: Parents, used, tmp_path: Path) -> N
         "            if kind == socket.SOCK_SEQPACKET: print('STO' 'LEN', fd)\n"
         "    except OSError: pass"
     )
-    edit = ("parent.py", "            os.closerange(KEPT + 2, 4096)\n", "")
+    edit = ("parent.py", "            os.closerange(KEPT + len(kept), 4096)\n", "")
     guard = Guard("", [], look)
     used(parents.get("namespaces"))
     assert STOLEN not in attempt(tmp_path, guard)
@@ -548,7 +549,7 @@ def test_no_variable_of_the_grader_is_passed_on(
 
 
 def test_links_are_not_followed(parents: Parents, used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """provisioner.py copies plain files only; without that a link brings a secret, or blocks as a pipe does."""
+    """provisioner.py packs plain files only; without that a link brings a secret, or blocks as a pipe does."""
     (tmp_path / "secret").write_text("sk-1")
     handed_in = tmp_path / "handed_in"
     handed_in.mkdir()
@@ -556,9 +557,13 @@ def test_links_are_not_followed(parents: Parents, used, tmp_path: Path, monkeypa
     guard = Guard("", [], "if open('link').read() == 'sk-1': print('STO' 'LEN')")
     used(parents.get("namespaces"))
     assert STOLEN not in attempt(handed_in, guard)
-    monkeypatch.setattr(
-        provisioner, "copy_plain_files", lambda source, target, most: shutil.copytree(source, target) and ()
-    )
+
+    def packed(source: Path, target: IO[bytes], most: int) -> tuple[str, ...]:
+        with tarfile.open(fileobj=target, mode="w", dereference=True) as archive:
+            archive.add(source, ".")
+        return ()
+
+    monkeypatch.setattr(provisioner, "pack_plain_files", packed)
     assert STOLEN in attempt(handed_in, guard)
 
 
