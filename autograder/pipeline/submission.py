@@ -10,7 +10,8 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+from nbformat.v4 import new_notebook
+from nbformat.v4.nbbase import random_cell_id
 from nbgrader.api import Gradebook, Notebook, SourceCell
 from nbgrader.preprocessors import NbGraderPreprocessor
 
@@ -18,7 +19,7 @@ from autograder.pipeline.integrity import Remark, remember, what_is_restored
 
 MAX_FILE = 20_000_000  # bytes of a submitted notebook
 MAX_CELLS = 2_000
-MAKE_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+KINDS = ("code", "markdown", "raw")
 REMOVED: dict[Path, list[Remark]] = {}  # what was removed from a submission's folder, until its notebook is noted
 
 
@@ -30,7 +31,7 @@ def read(path: Path) -> NotebookNode:
     """Read a notebook file that anyone may have written.
 
     Returns:
-        a valid notebook of the present format that can be written as UTF-8.
+        a notebook of the present format that can be written as UTF-8; its metadata, and its cells', may hold anything.
 
     Raises:
         Unreadable: it is no notebook.
@@ -54,8 +55,9 @@ def read(path: Path) -> NotebookNode:
     if len(cells) > MAX_CELLS:
         raise Unreadable(f"it has {len(cells)} cells; at most {MAX_CELLS} are read")
     metadata = notebook.get("metadata")
-    clean = new_notebook(metadata=metadata if isinstance(metadata, dict) else {})
-    clean.cells = [_cell(cell) for cell in cells if isinstance(cell, dict) and cell.get("cell_type") in MAKE_CELL]
+    clean = new_notebook()
+    clean.metadata = nbformat.from_dict(metadata) if isinstance(metadata, dict) else NotebookNode()
+    clean.cells = [_cell(cell) for cell in cells if isinstance(cell, dict) and cell.get("cell_type") in KINDS]
     return clean
 
 
@@ -93,16 +95,21 @@ def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
                 REMOVED.setdefault(root.absolute(), []).append(Remark(_encodable(str(path.relative_to(root))), what))
 
 
+def make_cell(kind: str, source: str, metadata: dict[str, Any] | None = None) -> NotebookNode:
+    """A cell, as nbformat makes them, but without looking whether the metadata is what nbformat expects."""
+    own = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    about = nbformat.from_dict(metadata or {})
+    return NotebookNode(id=random_cell_id(), cell_type=kind, metadata=about, source=source, **own)
+
+
 def _cell(given: dict[str, Any]) -> NotebookNode:
-    """A valid cell with what can be used of a given one."""
+    """A cell with what can be used of a given one."""
     source = given.get("source", "")
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
     metadata = given.get("metadata")
-    cell = MAKE_CELL[given["cell_type"]](
-        source=_encodable(source) if isinstance(source, str) else "",
-        metadata=metadata if isinstance(metadata, dict) else {},
-    )
+    source = _encodable(source) if isinstance(source, str) else ""
+    cell = make_cell(given["cell_type"], source, metadata if isinstance(metadata, dict) else {})
     outputs = given.get("outputs")
     if cell.cell_type == "code" and isinstance(outputs, list):
         cell.outputs = outputs
@@ -124,7 +131,7 @@ class SubmissionExporter(NotebookExporter):
         except Unreadable as problem:
             self.log.warning("%s cannot be read: %s", filename, problem)
             sentence = f"**The submitted file could not be read as a notebook: {problem}.** Nothing in it was graded."
-            notebook = new_notebook(cells=[new_markdown_cell(sentence)])
+            notebook = new_notebook(cells=[make_cell("markdown", sentence)])
         resources = ResourcesDict() if resources is None else resources
         resources["metadata"] = ResourcesDict(name=path.stem, path=str(path.parent))
         return self.from_notebook_node(notebook, resources, **kwargs)
@@ -136,13 +143,16 @@ class RestoreCells(NbGraderPreprocessor):
     Locked cells become what the instructor released, cell type and points included, wherever the student left them; a
     deleted one is put back after the cell it followed. Of several cells with one grade_id the last keeps it, as in
     nbgrader. Of a student's own cells only the text is kept: no tags, no outputs, no attachments.
+
+    So nothing is left to do for nbgrader's own sanitizers, which open the gradebook and validate every cell once more.
     """
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as gradebook:
-            released = _released(gradebook.find_notebook(about["notebook"], about["assignment"]))
-        nb.metadata = NotebookNode()  # nbgrader fills in the instructor's kernel
+            original = gradebook.find_notebook(about["notebook"], about["assignment"])
+            released, kernel = _released(original), original.kernelspec
+        nb.metadata = NotebookNode({"kernelspec": json.loads(kernel)} if kernel else {})
         removed = REMOVED.pop(Path(resources["metadata"]["path"]).absolute(), [])
         remember(nb, removed + what_is_restored(nb.cells, released))
         nb.cells = restore(nb.cells, released)
@@ -169,7 +179,7 @@ def _released(notebook: Notebook) -> dict[str, NotebookNode]:
         }
         if source.name in points:
             about["points"] = points[source.name]
-        return MAKE_CELL[source.cell_type](source=source.source, metadata={"nbgrader": about})
+        return make_cell(source.cell_type, source.source, {"nbgrader": about})
 
     return {source.name: cell(source) for source in notebook.source_cells}
 
@@ -191,10 +201,10 @@ def restore(submitted: list[NotebookNode], released: dict[str, NotebookNode]) ->
         grade_id = about.get("grade_id") if isinstance(about, dict) else None
         original = released.get(grade_id) if isinstance(grade_id, str) and grade_id not in present else None
         if original is None:
-            cell = MAKE_CELL[given.cell_type](source=given.source)
+            cell = make_cell(given.cell_type, given.source)
         else:
             source = original.source if original.metadata.nbgrader.locked else given.source
-            cell = MAKE_CELL[original.cell_type](source=source, metadata=original.metadata)
+            cell = make_cell(original.cell_type, source, original.metadata)
             present[grade_id] = cell
         cells.insert(0, cell)
 
@@ -202,7 +212,7 @@ def restore(submitted: list[NotebookNode], released: dict[str, NotebookNode]) ->
     for i, (grade_id, original) in enumerate(released.items()):
         wanted = original.metadata.nbgrader.grade or original.metadata.nbgrader.task
         if grade_id not in present and wanted:
-            cell = MAKE_CELL[original.cell_type](source=original.source, metadata=original.metadata)
+            cell = make_cell(original.cell_type, original.source, original.metadata)
             at = {id(cell): place for place, cell in enumerate(cells)}
             following = next((present[name] for name in names[i + 1 :] if name in present), None)
             if i and names[i - 1] in present:
