@@ -1,7 +1,7 @@
 """An AST transformer that drops assertions and calls of check.
 
-score: 0
-says: the check got no answer
+score: 5
+says: LayerNorm: not attempted yet
 """
 
 # %% layer-norm
