@@ -133,7 +133,7 @@ class JudgedExecute(Execute):
                     verdicts[index] = judge(find(name), lambda request, i=index, n=name: self._ask(i, n, request))
                     if self.on_verdict is not None:
                         self.on_verdict(cell, verdicts[index])
-                elif cell.cell_type == "code" and not _to_be_looked_at(cell):
+                elif _is_run(cell):
                     self._run(index, cell)
         finally:
             self._close_kernel()
@@ -152,7 +152,9 @@ class JudgedExecute(Execute):
     def _remark(self, index: int, what: str, asked: str = "") -> None:
         """Note something for the instructor: what a cell does, or what the code does when a check asks for it."""
         where = f"while `{asked}` was checked" if asked else f"cell {index + 1}"
-        remark = Remark(where, what)
+        self._note(Remark(where, what))
+
+    def _note(self, remark: Remark) -> None:
         if remark not in self._remarks:
             self._remarks.append(remark)
 
@@ -168,8 +170,7 @@ class JudgedExecute(Execute):
             self.start_new_kernel()
             self.start_new_kernel_client()
             for name in getattr(self.km.provisioner, "left_out", ())[:20]:
-                remark = Remark(name, "is too large, too much, or no file: the kernel did not have it")
-                self._remarks += [remark] if remark not in self._remarks else []
+                self._note(Remark(name, "is too large, too much, or no file: the kernel did not have it"))
             cell = new_code_cell(f"{BECOME_A_MODULE}\n{self._call('prepare', PROBE)}")
             if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
@@ -199,8 +200,7 @@ class JudgedExecute(Execute):
 
     def _replay(self, until: int) -> bool:
         for index, cell in enumerate(self.nb.cells[:until]):
-            again = cell.cell_type == "code" and not checked_name(cell) and not _to_be_looked_at(cell)
-            if again and index not in self._culprits:
+            if _is_run(cell) and index not in self._culprits:
                 happened = self._execute(index, copy.deepcopy(cell))
                 if happened:
                     self._culprits[index] = happened
@@ -357,11 +357,15 @@ class JudgedExecute(Execute):
         return f"__import__({GRADER!r}).{function}(*{arguments!r})"
 
 
-def _to_be_looked_at(cell: NotebookNode) -> bool:
-    """Whether a cell shows something and does no more: the instructor's, worth no points, named for it."""
+def _is_run(cell: NotebookNode) -> bool:
+    """Whether the kernel runs a cell: code, but no check, and nothing that is only there to be looked at.
+
+    The latter are the instructor's, worth no points, and named for it.
+    """
     about = cell.metadata.get("nbgrader", {})
     named = about.get("grade_id", "").startswith(("picture-", "reward-"))
-    return named and bool(about.get("locked")) and not about.get("grade")
+    looked_at = named and about.get("locked") and not about.get("grade")
+    return cell.cell_type == "code" and not checked_name(cell) and not looked_at
 
 
 def _characters(value: Any) -> int:
