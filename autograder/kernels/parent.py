@@ -195,7 +195,7 @@ class Kernels:
     def serve(self) -> None:
         """Answer until the other end of the control socket is closed."""
         while True:
-            for key, _ in self.events.select():
+            for key, _ in self.events.select()[:1]:  # one, because it may take away what another event is about
                 key.data(key.fileobj)
 
     def _request(self, control: socket.socket) -> None:
@@ -213,7 +213,8 @@ class Kernels:
                 sandbox.call("unshare", sandbox.NEWPID)
             pid = os.fork()
         except Exception as problem:  # whatever a request is, the parent lives on
-            asked.send(json.dumps({"refused": repr(problem)}).encode())
+            with contextlib.suppress(OSError):
+                asked.send(json.dumps({"refused": repr(problem)}).encode())
             asked.close()
             for descriptor in theirs:
                 os.close(descriptor)

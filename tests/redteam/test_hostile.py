@@ -207,3 +207,15 @@ def test_a_kernel_that_nobody_fetches_ends(parent: launch.WarmParent) -> None:
     fork.discard()
     assert select.select([process], [], [], 10)[0]
     os.close(process)
+
+
+def test_the_parent_lives_on_when_a_kernel_ends_and_is_let_go_of_at_once(parent: launch.WarmParent) -> None:
+    process = int(parent.root.split("/")[2]) if parent.root else parent.process.pid
+    fork = parent.fork({}, LIMITS)
+    assert fork.process
+    os.kill(process, signal.SIGSTOP)
+    signal.pidfd_send_signal(fork.process, signal.SIGKILL)
+    assert select.select([fork.process], [], [], 10)[0]
+    fork.discard()
+    os.kill(process, signal.SIGCONT)
+    assert "ready" in forked(parent)
