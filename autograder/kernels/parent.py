@@ -164,8 +164,8 @@ def become_kernel(request: dict, kind: str, notes: Notes) -> None:
     app.session.key = wait_at_the_door()
     os.write(KEPT, json.dumps({"ready": True, "took": took}).encode())
     os.close(KEPT)
-    here = (work, run, os.path.dirname(__file__), "/tmp/ipykernel_", "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE)
-    notes.start(KEPT + 1, here)
+    own = (work, run, os.environ["HOME"], os.path.dirname(__file__), "/tmp/ipykernel_")
+    notes.start(KEPT + 1, (*own, "/dev/", "/proc/", "/sys/", "<", *sandbox.READABLE))
     app.start()
 
 

@@ -139,7 +139,8 @@ class IsolatedProvisioner(LocalProvisioner):
         await super().cleanup(restart)
         self._let_go()
         if self._folder is not None:
-            remove(self._folder / "submission" if restart else self._folder)
+            for folder in ("submission", "home") if restart else ("",):
+                remove(self._folder / folder)
             if not restart:
                 self._folder = None
                 with contextlib.suppress(OSError):  # the warm parent is gone: the next kernel starts another one

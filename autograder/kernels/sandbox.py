@@ -68,8 +68,8 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     Path("/proc/self/oom_score_adj").write_text("1000")
     if kind == "namespaces":
         _own_file_system(run, limits)
-    work = "/tmp/submission" if kind == "namespaces" else f"{os.path.dirname(run)}/submission"
-    home = f"{work}/.home"
+    own = "/tmp" if kind == "namespaces" else os.path.dirname(run)
+    work, home = f"{own}/submission", f"{own}/home"
     for folder in (work, home):
         os.mkdir(folder)
         if os.geteuid() == 0:
@@ -83,7 +83,7 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     _limit(limits, most)
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # no program runs as root (setuid) any more; Landlock asks for it
     if kind == "landlock":
-        _landlock(run, work)
+        _landlock(run, work, home)
     _refuse_system_calls()
     return work
 
@@ -207,8 +207,8 @@ _ON_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 
 
-def _landlock(run: str, work: str) -> None:
-    """Refuse to open anything but Python, this kernel's own folder and the harmless devices."""
+def _landlock(*own: str) -> None:
+    """Refuse to open anything but Python, this kernel's own folders and the harmless devices."""
     version = _libc.syscall(444, None, ctypes.c_size_t(0), 1)
     handled = _ALL | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     network = 3 if version >= 4 else 0  # all of TCP
@@ -219,7 +219,7 @@ def _landlock(run: str, work: str) -> None:
     everything = handled & ~_MAKE_DEVICES
     allowed = dict.fromkeys(READABLE, read) | dict.fromkeys(("/proc", "/sys/devices/system/cpu"), _READ | _LIST)
     allowed |= dict.fromkeys(("/dev/zero", "/dev/urandom", "/dev/random"), _READ) | {"/dev/null": _READ | _WRITE}
-    allowed |= {run: everything, work: everything}
+    allowed |= dict.fromkeys(own, everything)
     for path, rights in allowed.items():
         if not os.path.exists(path):
             continue

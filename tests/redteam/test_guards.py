@@ -301,13 +301,13 @@ print(refused, "refused")
     ),
     Guard(
         "nothing but Python may be opened",
-        [("        _landlock(run, work)\n", "        pass\n")],
+        [("        _landlock(run, work, home)\n", "        pass\n")],
         f"import os\nprint('STO' 'LEN', open({str(Path(__file__).resolve())!r}).read(20), os.listdir('/'))",
         kinds=("landlock",),
     ),
     Guard(
         "nothing is written elsewhere",
-        [("        _landlock(run, work)\n", "        pass\n")],
+        [("        _landlock(run, work, home)\n", "        pass\n")],
         "import os\nopen('/tmp/redteam_guard', 'w')\nos.remove('/tmp/redteam_guard')\nprint('STO' 'LEN')",
         kinds=("landlock",),
     ),
