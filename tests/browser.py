@@ -28,11 +28,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import nbformat
-from playwright.sync_api import Browser, Locator, sync_playwright
+from playwright.sync_api import Browser, Locator, expect, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COURSE_PARTS = ("lectures", "solutions", "labs", "jupyter", "nbgrader_config.py")
 TOKEN = "headroom-tests"
+expect.set_options(timeout=20_000)  # a busy machine is slow, not wrong
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -374,7 +375,7 @@ class WidgetNotebook:
     def widget(self, cell: str) -> Widget:
         """Scroll the cell into view and return the widget in its output."""
         root = self.tab.cell(cell).locator(".headroom-widget")
-        root.wait_for(timeout=30_000)
+        root.wait_for(timeout=90_000)
         return Widget(root)
 
     def press(self, widget: Widget, part: str, *keys: str) -> None:

@@ -31,7 +31,7 @@ def test_nbgraders_pages_open(lab: Lab, command: str, selector: str | None, word
     lab.open_start()
     lab.run_command(command)
     place = lab.page.frame_locator(selector) if selector else lab.page
-    place.get_by_text(words).first.wait_for(timeout=30_000)
+    place.get_by_text(words).first.wait_for(timeout=90_000)
     lab.page.wait_for_load_state("networkidle")
     lab.screenshot(command.replace(":", "-"))
 
@@ -49,12 +49,12 @@ def test_a_lab_is_fetched_to_where_its_links_lead_on(browser, tmp_path) -> None:
         lab.run_command("nbgrader:open-assignment-list")
         lab.page.locator("#released_assignments_list button", has_text="Fetch").click()
         fetched = lab.page.locator("#fetched_assignments_list")
-        fetched.get_by_text("Submit").first.wait_for(timeout=30_000)
+        fetched.get_by_text("Submit").first.wait_for(timeout=90_000)
         lab.screenshot("fetched")
         assert (course / "labs" / name / "multi_head.ipynb").is_file()
         lab.open_notebook(f"labs/{name}/multi_head.ipynb")
         lab.page.locator(".jp-RenderedMarkdown a", has_text="Lecture 3").first.click()
-        lab.page.get_by_role("tab", name="03_multi_head_self_attention.ipynb").wait_for(timeout=30_000)
+        lab.page.get_by_role("tab", name="03_multi_head_self_attention.ipynb").wait_for(timeout=90_000)
         lab.close()
 
 
@@ -81,7 +81,7 @@ def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path)
         assert "getcwd" in lab.complete("import os\nos.get"), "the kernel completes words, and caches what it learns"
         lab.run_command("docmanager:save")
         lab.run_command("nbgrader:open-formgrader")
-        lab.page.frame_locator("iframe").get_by_text("Manage Assignments").first.wait_for(timeout=30_000)
+        lab.page.frame_locator("iframe").get_by_text("Manage Assignments").first.wait_for(timeout=90_000)
         lab.close()
         assert server.interrupt() == 0
     assert sorted(path.relative_to(home).as_posix() for path in home.rglob("*")) == []
@@ -109,7 +109,7 @@ def test_lecture_9_trains_and_its_widget_follows_the_pointer(lab: Lab) -> None:
     box = picture.bounding_box()
     for column, row in [(1, 1), (2, 2)]:
         lab.page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 4, box["y"] + (row + 0.5) * box["height"] / 4)
-        expect(live).to_contain_text(f"patch row {row + 1}, column {column + 1} gives most weight", timeout=30_000)
+        expect(live).to_contain_text(f"patch row {row + 1}, column {column + 1} gives most weight", timeout=90_000)
     lab.screenshot("lecture-09-hover")
 
 

@@ -425,7 +425,7 @@ def test_they_live_on_in_the_saved_notebook(notebook) -> None:
     notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
     notebook.tab.open_notebook(notebook.path)
     for name, shown in WIDGETS.items():
-        expect(at(notebook, name).part("live")).to_have_text(said[name], timeout=30_000)
+        expect(at(notebook, name).part("live")).to_have_text(said[name], timeout=90_000)
         notebook.press(at(notebook, name), shown.part, *shown.keys)
         expect(at(notebook, name).part("live")).not_to_have_text(said[name])
         notebook.tab.screenshot(f"widget-{name}-reopened")
