@@ -1,4 +1,4 @@
-"""How long the course's notebooks take: the first cell once the kernel is up, and all cells.
+"""How long the course's notebooks take, the first cell once the kernel is up and all cells, and their peak memory.
 
     python benchmarks/notebooks.py [NOTEBOOK ...]
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
@@ -24,9 +25,15 @@ from browser import copy_course  # noqa: E402
 from headroom import notebooks  # noqa: E402
 from headroom.lab import private_environment  # noqa: E402
 
+LINUX = sys.platform == "linux"
+PEAK = "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"  # KiB; on Linux only
 
-def measure(path: Path) -> tuple[float, float]:
-    """Run a notebook and return the seconds of its first code cell and of all its cells, kernel start left out."""
+
+def measure(path: Path) -> tuple[float, float, float]:
+    """Run a notebook: the seconds of its first code cell and of all, kernel start left out, and its peak memory in MiB.
+
+    The peak is NaN where the system does not tell it.
+    """
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
@@ -38,7 +45,10 @@ def measure(path: Path) -> tuple[float, float]:
             client.execute_cell(cell, index)
             if first is None and cell.cell_type == "code":
                 first = time.perf_counter() - begun
-        return first or 0.0, time.perf_counter() - begun
+        whole = time.perf_counter() - begun
+        notebook.cells.append(new_code_cell(PEAK))
+        told = client.execute_cell(notebook.cells[-1], len(notebook.cells) - 1) if LINUX else None
+        return first or 0.0, whole, int(told.outputs[0].text) / 1024 if told else float("nan")
 
 
 def main(names: list[str]) -> None:
@@ -49,11 +59,11 @@ def main(names: list[str]) -> None:
         state.mkdir()
         os.environ.update(private_environment(state, course / "jupyter"))
         found = [course / name for name in names] or [p for p in notebooks.find(course) if "labs" not in p.parts]
-        lines = ["| notebook | first cell (s) | all cells (s) |", "|---|---|---|"]
+        lines = ["| notebook | first cell (s) | all cells (s) | peak memory (MiB) |", "|---|---|---|---|"]
         print("\n".join(lines))
         for path in found:
-            first, whole = measure(path)
-            lines.append(f"| {path.relative_to(course).as_posix()} | {first:.2f} | {whole:.1f} |")
+            first, whole, peak = measure(path)
+            lines.append(f"| {path.relative_to(course).as_posix()} | {first:.2f} | {whole:.1f} | {peak:.0f} |")
             print(lines[-1], flush=True)
     if not names:
         head = (

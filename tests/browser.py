@@ -297,6 +297,20 @@ class Lab:
         """Run one of JupyterLab's commands, such as `nbgrader:open-formgrader`, without waiting for it."""
         self.page.evaluate("(command) => { void jupyterapp.commands.execute(command); }", command)
 
+    def bring_to_front(self, tab: str, shown: Locator, timeout: float = 90) -> None:
+        """Click a tab until something in it is to be seen.
+
+        Once is not enough: JupyterLab, when it is slow, brings the notebook of its address to the front late.
+        """
+        deadline = time.monotonic() + timeout
+        while not shown.is_visible():
+            if time.monotonic() > deadline:
+                self.screenshot("not-in-front")
+                raise AssertionError(f"after {timeout} s, nothing to be seen in {tab}: {shown}")
+            for handle in self.page.get_by_role("tab", name=tab, exact=True).all():
+                handle.click()
+            time.sleep(0.5)
+
     def complete(self, code: str) -> str:
         """Return what the kernel offers after `code`, as JSON."""
         return self.page.evaluate(

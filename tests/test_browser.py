@@ -20,18 +20,18 @@ def test_the_lab_opens_on_the_first_notebook_ready_to_run(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "selector", "words"),
+    ("command", "tab", "selector", "words"),
     [
-        ("nbgrader:open-formgrader", "iframe", "Manage Assignments"),
-        ("nbgrader:open-assignment-list", None, "Released assignments"),
+        ("nbgrader:open-formgrader", "Formgrader", "iframe", "Manage Assignments"),
+        ("nbgrader:open-assignment-list", "Assignments", None, "Released assignments"),
     ],
 )
-def test_nbgraders_pages_open(lab: Lab, command: str, selector: str | None, words: str) -> None:
+def test_nbgraders_pages_open(lab: Lab, command: str, tab: str, selector: str | None, words: str) -> None:
     """Formgrader answers HTTP 500 when `alembic` is not on PATH, the lists when there is no exchange folder."""
     lab.open_start()
     lab.run_command(command)
     place = lab.page.frame_locator(selector) if selector else lab.page
-    place.get_by_text(words).first.wait_for(timeout=90_000)
+    lab.bring_to_front(tab, place.get_by_text(words).first)
     lab.page.wait_for_load_state("networkidle")
     lab.screenshot(command.replace(":", "-"))
 
@@ -47,7 +47,9 @@ def test_a_lab_is_fetched_to_where_its_links_lead_on(browser, tmp_path) -> None:
         lab = Lab(browser, server)
         lab.open_start()
         lab.run_command("nbgrader:open-assignment-list")
-        lab.page.locator("#released_assignments_list button", has_text="Fetch").click()
+        fetch = lab.page.locator("#released_assignments_list button", has_text="Fetch")
+        lab.bring_to_front("Assignments", fetch)
+        fetch.click()
         fetched = lab.page.locator("#fetched_assignments_list")
         fetched.get_by_text("Submit").first.wait_for(timeout=90_000)
         lab.screenshot("fetched")
@@ -81,7 +83,7 @@ def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path)
         assert "getcwd" in lab.complete("import os\nos.get"), "the kernel completes words, and caches what it learns"
         lab.run_command("docmanager:save")
         lab.run_command("nbgrader:open-formgrader")
-        lab.page.frame_locator("iframe").get_by_text("Manage Assignments").first.wait_for(timeout=90_000)
+        lab.bring_to_front("Formgrader", lab.page.frame_locator("iframe").get_by_text("Manage Assignments").first)
         lab.close()
         assert server.interrupt() == 0
     assert sorted(path.relative_to(home).as_posix() for path in home.rglob("*")) == []

@@ -35,6 +35,7 @@ EXECUTED = [name for name in STORED if name.startswith(("lectures/", "solutions/
 GLOSSARY = "lectures/00_start_here.ipynb"
 LONGEST_CELL = 20
 CELL_SECONDS = 600
+MOST_MEMORY = 2000  # MiB: a laptop has a browser open beside the notebook
 
 every_stored = pytest.mark.parametrize("name", STORED)
 every_lecture = pytest.mark.parametrize("name", LECTURES)
@@ -114,18 +115,23 @@ def watch_shapes() -> None:
 def executed(name: str) -> nbformat.NotebookNode:
     """Run a notebook in a clean kernel, in a copy of the course, once per session; errors stay in its outputs.
 
-    What its shapes were found to be is in its metadata: `shapes_compared` and `shapes_wrong`.
+    What its shapes were found to be is in its metadata: `shapes_compared` and `shapes_wrong`; also its `peak_memory`.
     """
     return run_watched(read(name), (course() / name).parent)
 
 
 def run_watched(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
-    """Run a notebook in `folder` while `watch_shapes` looks on."""
-    ask = "import json; print(json.dumps([watch_shapes.compared, watch_shapes.wrong]))"
+    """Run a notebook in `folder` while `watch_shapes` looks on; only Linux tells the peak of its memory, in MiB."""
+    ask = """
+        import json, pathlib
+        status = pathlib.Path("/proc/self/status")
+        peak = int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024 if status.exists() else None
+        print(json.dumps([watch_shapes.compared, watch_shapes.wrong, peak]))
+    """
     watched = [
         new_code_cell(f"{inspect.getsource(watch_shapes)}\n\nwatch_shapes()"),
         *notebook.cells,
-        new_code_cell(ask),
+        new_code_cell(inspect.cleandoc(ask)),
     ]
     client = NotebookClient(
         new_notebook(cells=watched, metadata=notebook.metadata),
@@ -137,8 +143,9 @@ def run_watched(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Noteb
     _, *cells, answer = client.execute().cells
     said = "".join(output.get("text", "") for output in answer.outputs if output.get("name") == "stdout")
     assert said.startswith("["), f"the watch gave no answer: {answer.outputs}"
-    compared, wrong = json.loads(said)
-    return new_notebook(cells=cells, metadata=notebook.metadata | {"shapes_compared": compared, "shapes_wrong": wrong})
+    compared, wrong, peak = json.loads(said)
+    found = {"shapes_compared": compared, "shapes_wrong": wrong, "peak_memory": peak}
+    return new_notebook(cells=cells, metadata=notebook.metadata | found)
 
 
 # --- The checks: each returns what is wrong, so that they can be tried on notebooks that are wrong ------------------
@@ -162,6 +169,11 @@ def complaints(notebook: nbformat.NotebookNode) -> list[str]:
             elif output.output_type == "stream" and output.name == "stderr":
                 found.append(f"cell {cell.id} wrote to stderr: {output.text}")
     return found
+
+
+def too_large(notebook: nbformat.NotebookNode) -> list[str]:
+    peak = notebook.metadata.peak_memory or 0
+    return [f"{peak:.0f} MiB at its peak, more than {MOST_MEMORY}"] if peak > MOST_MEMORY else []
 
 
 class _Images(HTMLParser):
@@ -379,6 +391,13 @@ def test_the_watch_finds_shapes_that_are_not_true(tmp_path: Path) -> None:
     assert [wrong.split()[0] for wrong in ran.metadata.shapes_wrong] == ["b", "c", "f", "i"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process's memory")
+def test_the_peak_of_memory_is_seen_after_it_was_given_back(tmp_path: Path) -> None:
+    cells = [new_code_cell(f"b'x' * ({MOST_MEMORY} << 20)\n0")]
+    assert too_large(run_watched(new_notebook(cells=cells), tmp_path))
+    assert not too_large(run_watched(new_notebook(cells=[new_code_cell("0")]), tmp_path))
+
+
 def test_a_progress_bar_is_a_widget_and_not_a_complaint() -> None:
     """What lets `complaints` be strict: in a kernel, tqdm.auto writes nothing to the error stream."""
     cells = [new_code_cell("from tqdm.auto import tqdm\nfor _ in tqdm(range(3)):\n    pass")]
@@ -429,6 +448,11 @@ def test_cells_are_short(name: str) -> None:
 @every_executed
 def test_runs_from_top_to_bottom_without_a_complaint(name: str) -> None:
     assert complaints(executed(name)) == []
+
+
+@every_executed
+def test_fits_into_a_laptop(name: str) -> None:
+    assert too_large(executed(name)) == []
 
 
 @every_executed

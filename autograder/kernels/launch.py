@@ -250,9 +250,8 @@ class Fork:
         self.folder, self.ip, self.report, self.notes, self.door = folder, ip, report, notes, door
         os.set_blocking(notes, False)
 
-    @property
-    def process(self) -> int:
-        """Its pidfd; RuntimeError if the warm parent did not start it."""
+    def started(self) -> int:
+        """Its pidfd, as soon as the warm parent has started it; RuntimeError if that fails."""
         if self._process is None:
             self.report.settimeout(30)
             data, descriptors, _, _ = socket.recv_fds(self.report, 1 << 16, 1)
@@ -264,7 +263,7 @@ class Fork:
     @property
     def alive(self) -> bool:
         try:
-            return not select.select([self.process], [], [], 0)[0]
+            return not select.select([self.started()], [], [], 0)[0]
         except (OSError, RuntimeError):
             return False
 

@@ -27,10 +27,13 @@ import time
 import traceback
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
+import processes
 import sandbox
 
 MAX_REQUEST = 1 << 16
+LOOK = 0.2  # seconds between two looks at how much memory the kernels have taken
 KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes and its door the next
 
 # What a notebook might import, or torch imports when it is first asked for something.
@@ -180,6 +183,14 @@ def wait_at_the_door() -> bytes:
     return json.loads(told)["key"].encode()
 
 
+class Running(NamedTuple):
+    """A forked kernel: its PID, the socket on which it was asked for, the bytes that all its processes may take."""
+
+    pid: int
+    asked: socket.socket
+    most: int
+
+
 class Kernels:
     """The forked kernels, and the loop that answers requests and reports ends."""
 
@@ -187,16 +198,22 @@ class Kernels:
         self.kind, self.control = kind, control
         self.events = selectors.DefaultSelector()
         self.events.register(control, selectors.EVENT_READ, self._request)
-        self.running: dict[int, socket.socket] = {}  # by pidfd
+        self.running: dict[int, Running] = {}  # by pidfd
+        self.inherited = processes.memory("self")
         self.notes = Notes()
         sys.addaudithook(self.notes.hook)
         self.own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def serve(self) -> None:
         """Answer until the other end of the control socket is closed."""
+        looked = 0.0
         while True:
-            for key, _ in self.events.select()[:1]:  # one, because it may take away what another event is about
+            happened = self.events.select(LOOK if self.running else None)
+            for key, _ in happened[:1]:  # one, because it may take away what another event is about
                 key.data(key.fileobj)
+            if time.monotonic() > looked + LOOK:
+                self._end_greedy()
+                looked = time.monotonic()
 
     def _request(self, control: socket.socket) -> None:
         data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 3)
@@ -206,6 +223,7 @@ class Kernels:
         asked = socket.socket(fileno=asked)
         try:
             request = json.loads(data)
+            most = request["limits"]["memory_mb"] << 20
             if self.kind == "namespaces":
                 sandbox.room(request["run"], request["limits"]["user"])
                 # The next fork, and only that, begins a PID namespace
@@ -224,7 +242,7 @@ class Kernels:
         for descriptor in theirs:
             os.close(descriptor)
         watched = os.pidfd_open(pid)
-        self.running[watched] = asked
+        self.running[watched] = Running(pid, asked, most)
         with contextlib.suppress(OSError):
             socket.send_fds(asked, [json.dumps({"pid": pid}).encode()], [watched])
         run = request["run"]
@@ -255,13 +273,13 @@ class Kernels:
         """The client closed the kernel's socket: it wants no kernel any more. (Or it sent something; it never does.)"""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(watched, signal.SIGKILL)
-        self.events.unregister(self.running[watched])
+        self.events.unregister(self.running[watched].asked)
 
     def _ended(self, watched: int, pid: int, run: str) -> None:
         _, status = os.waitpid(pid, 0)
         self.events.unregister(watched)
         os.close(watched)
-        asked = self.running.pop(watched)
+        asked = self.running.pop(watched).asked
         with contextlib.suppress(KeyError):
             self.events.unregister(asked)
         with contextlib.suppress(OSError):
@@ -273,12 +291,23 @@ class Kernels:
         else:
             self._end_orphans()
 
+    def _end_greedy(self) -> None:
+        """Attack: memory taken by many processes, each below the limit of one."""
+        for watched, kernel in self.running.items():
+            each = [kernel.pid, *processes.descendants(kernel.pid)]
+            # The quick count takes what processes share for each one's own; so where it is too much, count closely.
+            taken = sum(max(0, processes.memory(one) - self.inherited) for one in each)
+            if taken > kernel.most and len(each) > 1:  # of a single one the kernel's own limit takes care
+                with contextlib.suppress(PermissionError):
+                    taken = sum(processes.memory(one, divided=True) for one in each) - self.inherited
+                if taken > kernel.most:
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(watched, signal.SIGKILL)  # its end is that of all the others
+
     def _end_orphans(self) -> None:
         """Attack: a process in a session of its own that outlives its kernel. Orphans are this process's children."""
         while True:
-            kernels = {
-                int(Path(f"/proc/self/fdinfo/{fd}").read_text().split("Pid:")[1].split()[0]) for fd in self.running
-            }
+            kernels = {kernel.pid for kernel in self.running.values()}
             children = {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
             orphans = children - kernels
             if not orphans:

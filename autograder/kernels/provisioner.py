@@ -23,6 +23,7 @@ from jupyter_client.provisioning import LocalProvisioner
 from traitlets import Integer, default
 
 from autograder.kernels.launch import NOBODY, PORTS, Fork, WarmParent, remove, warm_parent
+from autograder.kernels.processes import descendants
 
 NAME = "headroom-isolated"  # among jupyter_client's provisioners
 PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING")  # of the environment, nothing else
@@ -84,7 +85,7 @@ class IsolatedProvisioner(LocalProvisioner):
             self._fork.let_in(self.connection_info["key"].decode(), files)
         self.exit_status, self.pgid = None, None
         try:
-            self._fork.process  # noqa: B018 - which the warm parent says first
+            self._fork.started()  # which the warm parent says first
         except RuntimeError:
             self._let_go()
             raise
@@ -101,7 +102,7 @@ class IsolatedProvisioner(LocalProvisioner):
     async def poll(self) -> int | None:
         if self._fork is None:
             return 0 if self.exit_status is None else self.exit_status
-        if not select.select([self._fork.process], [], [], 0)[0]:
+        if not select.select([self._fork.started()], [], [], 0)[0]:
             return None
         self._learn_status()
         return self.exit_status
@@ -111,11 +112,11 @@ class IsolatedProvisioner(LocalProvisioner):
             return self.exit_status
         ended = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._fork.process, lambda: ended.done() or ended.set_result(None))
+        loop.add_reader(self._fork.started(), lambda: ended.done() or ended.set_result(None))
         try:
             await ended
         finally:
-            loop.remove_reader(self._fork.process)
+            loop.remove_reader(self._fork.started())
         self._learn_status()
         self._let_go()
         return self.exit_status
@@ -123,7 +124,7 @@ class IsolatedProvisioner(LocalProvisioner):
     async def send_signal(self, signum: int) -> None:
         if self._fork is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._fork.process, signum)
+                signal.pidfd_send_signal(self._fork.started(), signum)
 
     async def kill(self, restart: bool = False) -> None:
         await self.send_signal(signal.SIGKILL)
@@ -151,10 +152,10 @@ class IsolatedProvisioner(LocalProvisioner):
         if self._fork is None:
             return
         with contextlib.suppress(OSError, ValueError, IndexError):
-            about = Path(f"/proc/self/fdinfo/{self._fork.process}").read_text()
+            about = Path(f"/proc/self/fdinfo/{self._fork.started()}").read_text()
             kernel = about.split("\nPid:")[1].split()[0]
             for _ in range(3):  # what one of them starts meanwhile is found the next time
-                for child in _descendants(kernel):
+                for child in descendants(kernel):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(int(child), signal.SIGKILL)
 
@@ -231,14 +232,6 @@ class PromptClient(AsyncKernelClient):
                 self.kernel_info()
 
 
-def _descendants(pid: str) -> list[str]:
-    found = []
-    for task in Path("/proc", pid, "task").glob("*/children"):
-        for child in task.read_text().split():
-            found += [child, *_descendants(child)]
-    return found
-
-
 def pack_plain_files(source: Path, target: IO[bytes], most: int) -> tuple[str, ...]:
     """Write a folder's files into a tar file; links, pipes and devices are left out, and what is too much.
 
@@ -259,7 +252,8 @@ def pack_plain_files(source: Path, target: IO[bytes], most: int) -> tuple[str, .
                 about = os.lstat(path)
                 within = tarfile.TarInfo(str(path.relative_to(source)))
                 within.size, within.mtime = about.st_size, int(about.st_mtime)
-                if stat.S_ISREG(about.st_mode) and about.st_size <= left and count < MAX_FILES:
+                plain = stat.S_ISREG(about.st_mode) and os.access(path, os.R_OK)
+                if plain and about.st_size <= left and count < MAX_FILES:
                     left, count = left - about.st_size, count + 1
                     with path.open("rb") as file:
                         archive.addfile(within, file)

@@ -1,5 +1,6 @@
 """Reads what students hand in, whatever it is, and puts the instructor's cells back into it."""
 
+import contextlib
 import json
 import os
 import stat
@@ -64,7 +65,8 @@ def read(path: Path) -> NotebookNode:
 def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
     """Remove from a submission's folder what is neither file nor folder; nbgrader calls it before it copies the rest.
 
-    Names that cannot be printed are changed.
+    Names that cannot be printed are changed. What its owner may not read gets that permission, or nbgrader would break
+    off.
 
     nbgrader copies what lies beside a notebook, through links: one to the gradebook would hand it out, one to /dev/zero
     fill the disk, and a pipe block for ever. A notebook that is a link is left: it is not copied, and `read` says so.
@@ -74,6 +76,13 @@ def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
         notebooks: paths of the submission's notebooks.
     """
     for root in {Path(path).parent for path in notebooks}:
+        for folder, folders, files in os.walk(root):
+            for path in (Path(folder, name) for name in (*folders, *files)):
+                mode = path.lstat().st_mode
+                needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
+                if not stat.S_ISLNK(mode) and mode & needed != needed:
+                    with contextlib.suppress(PermissionError):  # another's file: nbgrader says that it cannot read it
+                        path.chmod(stat.S_IMODE(mode) | needed)
         for folder, folders, files in os.walk(root, topdown=False):
             for name in (*folders, *files):
                 path = Path(folder, name)

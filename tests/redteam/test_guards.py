@@ -317,7 +317,7 @@ print(refused, "refused")
 def copied(folder: Path, *edits: tuple[str, str, str]) -> Path:
     """A copy of what a warm parent consists of, with (file, text, replacement) done to it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("parent.py", "sandbox.py"):
+    for name in ("parent.py", "processes.py", "sandbox.py"):
         text = (launch.HERE / name).read_text(encoding="utf-8")
         for file, old, new in edits:
             if file == name:
@@ -395,7 +395,7 @@ class Kernel:
     async def __aexit__(self, *_: object) -> None:
         self.client.stop_channels()
         fork = self.manager.provisioner._fork
-        process = fork and os.dup(fork.process)
+        process = fork and os.dup(fork.started())
         await self.manager.shutdown_kernel(now=True)
         if process:  # nobody else waits for its end, and until then its processes count
             select.select([process], [], [], 20)
@@ -589,6 +589,31 @@ def test_a_message_has_a_size(parents: Parents, used, tmp_path: Path, monkeypatc
     assert received() > 60_000_000
 
 
+MANY = """
+import os, time
+r, w = os.pipe()
+for _ in range(4):
+    if not os.fork():
+        block = b"x" * 400_000_000
+        os.write(w, b"x")
+        time.sleep(30)
+        os._exit(0)
+took = 0
+while took < 4:
+    took += len(os.read(r, 4))
+print('STO' 'LEN')
+"""
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_memory_of_many_processes(parents: Parents, used, tmp_path: Path, kind: str) -> None:
+    """parent.py looks at what a kernel's processes take together; without that, each may take as much as one."""
+    for edits in ((), (("parent.py", "                self._end_greedy()\n", "                pass\n"),)):
+        used(parents.get(kind, *edits))
+        said = attempt(tmp_path, Guard("", [], MANY, limits={"memory_mb": 800}))
+        assert (STOLEN in said) == bool(edits), said
+
+
 @pytest.mark.parametrize("kind", BOTH)
 def test_kernels_end_with_their_parent(parents: Parents, used, tmp_path: Path, kind: str) -> None:
     """kill -9 of the parent: in namespaces they go with it, elsewhere by their parent-death signal."""
@@ -603,7 +628,7 @@ def test_kernels_end_with_their_parent(parents: Parents, used, tmp_path: Path, k
         async def lives(parent: launch.WarmParent = parent) -> bool:
             async with Kernel(tmp_path) as kernel:
                 await kernel.run("1")
-                process = os.dup(kernel.manager.provisioner._fork.process)
+                process = os.dup(kernel.manager.provisioner._fork.started())
                 parent.process.kill()
                 parent.process.wait()
                 ended, _, _ = select.select([process], [], [], 5)

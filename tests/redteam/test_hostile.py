@@ -98,7 +98,7 @@ def forked(parent: launch.WarmParent) -> str:
         with tempfile.TemporaryFile() as files:
             tarfile.open(fileobj=files, mode="w").close()
             fork.let_in("k", files)
-        assert fork.process
+        assert fork.started()
         fork.report.settimeout(60)
         return fork.report.recv(1 << 16).decode()
     finally:
@@ -165,10 +165,10 @@ def test_the_parent_ends_with_its_control_socket() -> None:
 
 def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmParent) -> None:
     """Limits that say too little: the kernel says why, in time."""
-    fork = parent.fork({}, {"user": 65534})
+    fork = parent.fork({}, {"user": 65534, "memory_mb": 100})
 
     async def hear() -> bytes:
-        assert fork.process
+        assert fork.started()
         fork.report.setblocking(False)
         return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(fork.report, 1 << 16), 20)
 
@@ -192,18 +192,18 @@ def test_a_kernel_ahead_of_time_is_used_once_and_only_where_it_fits(parent: laun
         parent.prepare({}, LIMITS)
         _, spare = parent._spare
         if killed:
-            signal.pidfd_send_signal(spare.process, signal.SIGKILL)
-            select.select([spare.process], [], [], 10)
+            signal.pidfd_send_signal(spare.started(), signal.SIGKILL)
+            select.select([spare.started()], [], [], 10)
         other = parent.kernel(environment, limits)
         assert other is not spare
         assert not spare.folder.exists()
-        assert other.process
+        assert other.started()
         other.discard()
 
 
 def test_a_kernel_that_nobody_fetches_ends(parent: launch.WarmParent) -> None:
     fork = parent.fork({}, LIMITS)
-    process = os.dup(fork.process)
+    process = os.dup(fork.started())
     fork.discard()
     assert select.select([process], [], [], 10)[0]
     os.close(process)
@@ -212,10 +212,10 @@ def test_a_kernel_that_nobody_fetches_ends(parent: launch.WarmParent) -> None:
 def test_the_parent_lives_on_when_a_kernel_ends_and_is_let_go_of_at_once(parent: launch.WarmParent) -> None:
     process = int(parent.root.split("/")[2]) if parent.root else parent.process.pid
     fork = parent.fork({}, LIMITS)
-    assert fork.process
+    assert fork.started()
     os.kill(process, signal.SIGSTOP)
-    signal.pidfd_send_signal(fork.process, signal.SIGKILL)
-    assert select.select([fork.process], [], [], 10)[0]
+    signal.pidfd_send_signal(fork.started(), signal.SIGKILL)
+    assert select.select([fork.started()], [], [], 10)[0]
     fork.discard()
     os.kill(process, signal.SIGCONT)
     assert "ready" in forked(parent)

@@ -2,6 +2,7 @@
 
 score: 15
 says: ✓ RMSNorm
+noted: ended the Python process (killed
 also: user
 """
 
@@ -16,15 +17,16 @@ for i in range(6):
                 block = bytearray(900_000_000)
                 for at in range(0, len(block), 4096): block[at] = 1
                 os.write(w, b"x")
-                time.sleep(3)
+                time.sleep(20)
             finally:
                 os._exit(0)
     except OSError as error:
         print("refused:", error)
-time.sleep(2)
 os.set_blocking(r, False)
-try:
-    took = len(os.read(r, 100))
-except OSError: pass
+for _ in range(100):
+    time.sleep(0.1)
+    try: took += len(os.read(r, 100))
+    except OSError: pass
+    if took >= 5: break
 print(took)
 if took >= 5: print("STO" "LEN", took, "processes of 0.9 GB each")
