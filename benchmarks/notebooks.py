@@ -6,6 +6,7 @@ Each notebook runs in a fresh kernel in a copy of the course. Prints a table and
 measured, writes it to benchmarks/results/notebooks.md.
 """
 
+import ast
 import os
 import platform
 import sys
@@ -20,13 +21,10 @@ from nbformat.v4 import new_code_cell
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from browser import copy_course  # noqa: E402
+from browser import PEAK_MEMORY, copy_course  # noqa: E402
 
 from headroom import notebooks  # noqa: E402
 from headroom.lab import private_environment  # noqa: E402
-
-LINUX = sys.platform == "linux"
-PEAK = "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"  # KiB; on Linux only
 
 
 def measure(path: Path) -> tuple[float, float, float]:
@@ -46,9 +44,9 @@ def measure(path: Path) -> tuple[float, float, float]:
             if first is None and cell.cell_type == "code":
                 first = time.perf_counter() - begun
         whole = time.perf_counter() - begun
-        notebook.cells.append(new_code_cell(PEAK))
-        told = client.execute_cell(notebook.cells[-1], len(notebook.cells) - 1) if LINUX else None
-        return first or 0.0, whole, int(told.outputs[0].text) / 1024 if told else float("nan")
+        notebook.cells.append(new_code_cell(PEAK_MEMORY))
+        told = client.execute_cell(notebook.cells[-1], len(notebook.cells) - 1)
+        return first or 0.0, whole, ast.literal_eval(told.outputs[0].text) or float("nan")
 
 
 def main(names: list[str]) -> None:

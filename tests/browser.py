@@ -70,6 +70,14 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
+# Has a notebook's kernel print the most memory that it ever had, in MiB; None where the system does not tell.
+PEAK_MEMORY = """
+import pathlib
+status = pathlib.Path("/proc/self/status")
+print(int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024 if status.exists() else None)
+"""
+
+
 def copy_course(target: Path) -> Path:
     """Copy what a student opens (notebooks and configuration, not the packages) to `target` and return it."""
     for name in COURSE_PARTS:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import nbformat
 import pytest
-from browser import copy_course
+from browser import PEAK_MEMORY, copy_course
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -122,16 +122,11 @@ def executed(name: str) -> nbformat.NotebookNode:
 
 def run_watched(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
     """Run a notebook in `folder` while `watch_shapes` looks on; only Linux tells the peak of its memory, in MiB."""
-    ask = """
-        import json, pathlib
-        status = pathlib.Path("/proc/self/status")
-        peak = int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024 if status.exists() else None
-        print(json.dumps([watch_shapes.compared, watch_shapes.wrong, peak]))
-    """
     watched = [
         new_code_cell(f"{inspect.getsource(watch_shapes)}\n\nwatch_shapes()"),
         *notebook.cells,
-        new_code_cell(inspect.cleandoc(ask)),
+        new_code_cell("import json\nprint(json.dumps([watch_shapes.compared, watch_shapes.wrong]))"),
+        new_code_cell(PEAK_MEMORY),
     ]
     client = NotebookClient(
         new_notebook(cells=watched, metadata=notebook.metadata),
@@ -140,11 +135,15 @@ def run_watched(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Noteb
         allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    _, *cells, answer = client.execute().cells
+    _, *cells, answer, memory = client.execute().cells
     said = "".join(output.get("text", "") for output in answer.outputs if output.get("name") == "stdout")
     assert said.startswith("["), f"the watch gave no answer: {answer.outputs}"
-    compared, wrong, peak = json.loads(said)
-    found = {"shapes_compared": compared, "shapes_wrong": wrong, "peak_memory": peak}
+    compared, wrong = json.loads(said)
+    found = {
+        "shapes_compared": compared,
+        "shapes_wrong": wrong,
+        "peak_memory": ast.literal_eval(memory.outputs[0].text),
+    }
     return new_notebook(cells=cells, metadata=notebook.metadata | found)
 
 

@@ -293,6 +293,8 @@ class Kernels:
 
     def _end_greedy(self) -> None:
         """Attack: memory taken by many processes, each below the limit of one."""
+        if self.kind != "namespaces":  # there, orphans stay below their kernel
+            self._end_orphans()
         for watched, kernel in self.running.items():
             each = [kernel.pid, *processes.descendants(kernel.pid)]
             # The quick count takes what processes share for each one's own; so where it is too much, count closely.

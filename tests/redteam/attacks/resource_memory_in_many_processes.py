@@ -2,7 +2,7 @@
 
 score: 15
 says: ✓ RMSNorm
-noted: ended the Python process (killed
+noted: forked
 also: user
 """
 
@@ -14,8 +14,7 @@ for i in range(6):
     try:
         if not os.fork():
             try:
-                block = bytearray(900_000_000)
-                for at in range(0, len(block), 4096): block[at] = 1
+                block = b"x" * 900_000_000
                 os.write(w, b"x")
                 time.sleep(20)
             finally:
