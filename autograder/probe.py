@@ -35,6 +35,7 @@ MAX_NAMES = 500  # parameters, operations and the like in one list
 MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
+UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 SECONDS = 20.0  # that all cases of a request may take where it does not say
 
 
@@ -197,6 +198,9 @@ class _Watchdog:
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+            if self._before in UNHEARD:  # so a shell starts what it runs in the background
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             self._thread.start()
         return self
 
@@ -204,6 +208,11 @@ class _Watchdog:
         self._done.set()
         if self._thread.ident is None:
             return
+        self._await_last_bark()
+        if self._before in UNHEARD:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _await_last_bark(self) -> None:
         while self._thread.is_alive() or self.barked:  # a last bark may still be on its way
             try:
                 self._thread.join()

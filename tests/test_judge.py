@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -333,6 +334,17 @@ def test_a_loop_without_end_is_stopped_and_said():
     assert any("time.sleep(60)" in line for line in verdict.error)
     assert time.monotonic() - began < 30  # in place of 60; not a measurement
     assert judged(hasty, lambda x: x > 0).passed  # nothing of the watchdog is left
+
+
+def test_a_loop_without_end_is_stopped_where_interrupts_are_ignored():
+    """As in a process that a shell without job control has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        verdict = judged(dataclasses.replace(MASK, seconds=0.5), lambda x: time.sleep(60))
+        assert "too slow: it was stopped after 0.5 s" in verdict.headline
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_a_forbidden_function_is_called_in_does_not_matter():

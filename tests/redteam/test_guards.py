@@ -595,6 +595,7 @@ r, w = os.pipe()
 for _ in range(4):
     if FORKED:
         block = b"x" * 400_000_000
+        time.sleep(1)  # a shorter time goes unseen
         os.write(w, b"x")
         time.sleep(30)
         os._exit(0)
