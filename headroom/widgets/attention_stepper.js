@@ -302,8 +302,8 @@ function render({ model, el }) {
       ", all numbers of the row; ", h("code", {}, "widget.differences"), " says where your tensors part. Python counts from 0, this picture from 1. Nothing else here needs it."));
 
   const root = h("div", { class: "headroom-widget headroom-attention-stepper", role: "group", "aria-label": "Attention stepper" },
-    controls, changes, editedNote, live.element, ...(checks.length ? [check] : []),
-    h("div", { class: "headroom-body" }, h("div", { class: "headroom-scroll-x" }, ledger), h("div", { class: "headroom-right" }, working.element, outcome.element)),
+    controls, changes, live.element, ...(checks.length ? [check] : []),
+    h("div", { class: "headroom-body" }, h("div", { class: "headroom-scroll-x" }, ledger), editedNote, h("div", { class: "headroom-right" }, working.element, outcome.element)),
     h("div", { class: "headroom-matrices" }, ...Object.values(matrices).map(({ box }) => box)),
     h("div", { class: "headroom-legends" }, entryLegend.element, scoreLegend.element), table.element, help);
   el.append(h("div", { class: "headroom-frame" }, root));
