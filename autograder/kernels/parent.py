@@ -184,9 +184,10 @@ def wait_at_the_door() -> bytes:
 
 
 class Running(NamedTuple):
-    """A forked kernel: its PID, the socket on which it was asked for, the bytes that all its processes may take."""
+    """A forked kernel: its PID, where it runs, the socket on which it was asked for, the bytes that it may take."""
 
     pid: int
+    run: str
     asked: socket.socket
     most: int
 
@@ -223,9 +224,9 @@ class Kernels:
         asked = socket.socket(fileno=asked)
         try:
             request = json.loads(data)
-            most = request["limits"]["memory_mb"] << 20
+            run, most = request["run"], request["limits"]["memory_mb"] << 20
             if self.kind == "namespaces":
-                sandbox.room(request["run"], request["limits"]["user"])
+                sandbox.room(run, request["limits"]["user"])
                 # The next fork, and only that, begins a PID namespace
                 sandbox.call("setns", self.own_processes, sandbox.NEWPID)
                 sandbox.call("unshare", sandbox.NEWPID)
@@ -242,11 +243,10 @@ class Kernels:
         for descriptor in theirs:
             os.close(descriptor)
         watched = os.pidfd_open(pid)
-        self.running[watched] = Running(pid, asked, most)
+        self.running[watched] = Running(pid, run, asked, most)
         with contextlib.suppress(OSError):
             socket.send_fds(asked, [json.dumps({"pid": pid}).encode()], [watched])
-        run = request["run"]
-        self.events.register(watched, selectors.EVENT_READ, lambda fd, pid=pid, run=run: self._ended(fd, pid, run))
+        self.events.register(watched, selectors.EVENT_READ, self._ended)
         self.events.register(asked, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
 
     def _be_child(self, request: dict, kept: list[int]) -> None:
@@ -275,19 +275,19 @@ class Kernels:
             signal.pidfd_send_signal(watched, signal.SIGKILL)
         self.events.unregister(self.running[watched].asked)
 
-    def _ended(self, watched: int, pid: int, run: str) -> None:
-        _, status = os.waitpid(pid, 0)
+    def _ended(self, watched: int) -> None:
+        kernel = self.running.pop(watched)
+        _, status = os.waitpid(kernel.pid, 0)
         self.events.unregister(watched)
         os.close(watched)
-        asked = self.running.pop(watched).asked
         with contextlib.suppress(KeyError):
-            self.events.unregister(asked)
+            self.events.unregister(kernel.asked)
         with contextlib.suppress(OSError):
-            asked.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
-        asked.close()
+            kernel.asked.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
+        kernel.asked.close()
         if self.kind == "namespaces":
             with contextlib.suppress(OSError):
-                sandbox.clear(run)
+                sandbox.clear(kernel.run)
         else:
             self._end_orphans()
 
