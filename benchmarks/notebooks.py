@@ -19,12 +19,11 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
-
-from browser import PEAK_MEMORY, copy_course  # noqa: E402
+sys.path.insert(0, str(REPOSITORY))
 
 from headroom import notebooks  # noqa: E402
 from headroom.lab import private_environment  # noqa: E402
+from tests.browser import PEAK_MEMORY, copy_course  # noqa: E402
 
 
 def measure(path: Path) -> tuple[float, float, float]:

@@ -17,11 +17,11 @@ from pathlib import Path
 import nbformat
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
+sys.path.insert(0, str(REPOSITORY))
 
 # The tests' JupyterLab and their list of all widgets, found by the line above.
-from browser import Lab, chromium, copy_course, lab_server  # noqa: E402
-from test_widgets_in_lab import WIDGETS, code  # noqa: E402
+from tests.browser import Lab, chromium, copy_course, lab_server  # noqa: E402
+from tests.test_widgets_in_lab import WIDGETS, code  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 PRESSES = 40

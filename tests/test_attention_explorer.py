@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import WidgetNotebook, place_in, widget_notebook
 from playwright.sync_api import expect
 
 from headroom.data import SOURCE, TARGET
 from headroom.pretrained import pretrained_transformer
 from headroom.reference import Transformer, ViT, causal_mask
 from headroom.widgets import AttentionExplorer
+from tests.browser import WidgetNotebook, place_in, widget_notebook
 
 IMAGES, LAYERS, HEADS, PATCHES = 3, 2, 4, 16
 

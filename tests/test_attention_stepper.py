@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import EXPORTED, Widget, WidgetNotebook, exported, place_in, widget_notebook
 from playwright.sync_api import expect
 
 from headroom.pretrained import pretrained_transformer, pretrained_vit
 from headroom.reference import MultiHeadAttention, MultiHeadSelfAttention, causal_mask, scaled_dot_product_attention
 from headroom.widgets import AttentionStepper
 from headroom.widgets.shared import front_end
+from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, place_in, widget_notebook
 
 WORDS = ["the", "tired", "cat", "drank", "its", "milk"]
 TOKENS, D_K, D_V = len(WORDS), 4, 3

@@ -4,10 +4,10 @@ import re
 import shutil
 
 import pytest
-from browser import Lab, Server, copy_course, lab_server
 from playwright.sync_api import expect
 
 from autograder.exercises import find
+from tests.browser import Lab, Server, copy_course, lab_server
 
 
 def test_the_lab_opens_on_the_first_notebook_ready_to_run(lab: Lab) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import WidgetNotebook, widget_notebook
 from playwright.sync_api import expect
 from torch import nn
 
@@ -19,6 +18,7 @@ from headroom.reference import CPVT, ConvNet, Encoder, Swin, Transformer, ViT, c
 from headroom.training import accuracy, exact_match
 from headroom.widgets import BugSwitches, bug_switches
 from headroom.widgets.shared import dequantise
+from tests.browser import WidgetNotebook, widget_notebook
 
 SOME = ["unscaled", "by_d_head", "columns", "k_for_v", "unregistered", "over_batch", "no_eps", "no_class_token"]
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 from playwright.sync_api import expect
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -29,6 +28,7 @@ from headroom.reference import (
 )
 from headroom.widgets import DecodingStepper, decoding_stepper
 from headroom.widgets.shared import dequantise, front_end
+from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 
 STEPS = 12
 UNSURE = ["1 M 2021", "5 J 2021", "tomorrow", "11 12 13"]  # on which the trained model hesitates

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import Widget, WidgetNotebook, widget_notebook
 from playwright.sync_api import expect
 from torch import nn
 
@@ -18,6 +17,7 @@ from headroom.pretrained import pretrained_vit
 from headroom.reference import Transformer, ViT
 from headroom.widgets import DigitPad
 from headroom.widgets.digit_pad import Selection
+from tests.browser import Widget, WidgetNotebook, widget_notebook
 
 
 def digits(n: int = 3) -> torch.Tensor:

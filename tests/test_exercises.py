@@ -1,5 +1,6 @@
 """The judge is right: every right answer passes in any style, every wrong one fails, and known mistakes are named."""
 
+import functools
 import inspect
 import io
 import itertools
@@ -27,20 +28,33 @@ def tasks(kind: str) -> list:
     return [pytest.param(find(name), answer, id=f"{name}-{answer.__name__}") for name, answer in found(kind)]
 
 
+@functools.cache
 def judged(exercise: Exercise, answer, seed: int | None = None) -> Verdict:
+    """The verdict on an answer, made once; `switched` makes an answer afresh each time, which is judged each time."""
     return judge(exercise, lambda request: probe.answer(request, answer), seed)
 
 
 RIGHT = tasks("right")
 WRONG = tasks("wrong")
 NAMED = [task for task in WRONG if task.values[1].mistakes]
+# `make test` judges each answer once; `make test-all` then with hidden cases of other seeds.
+every_seed = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
 
 
+@every_seed
 @pytest.mark.parametrize(("exercise", "answer"), RIGHT)
-def test_right_answers_in_any_style_earn_full_marks(exercise, answer):
-    for seed in range(3):
-        verdict = judged(exercise, answer, seed)
-        assert verdict.passed and verdict.score == 1.0, verdict.text()
+def test_right_answers_in_any_style_earn_full_marks(exercise, answer, seed):
+    verdict = judged(exercise, answer, seed)
+    assert verdict.passed and verdict.score == 1.0, verdict.text()
+
+
+@every_seed
+@pytest.mark.parametrize(("exercise", "answer"), WRONG)
+def test_wrong_answers_fail_and_known_mistakes_are_named(exercise, answer, seed):
+    """A mistake that is on no list is given no name: that the judge has seen a wrong one is worse than silence."""
+    verdict = judged(exercise, answer, seed)
+    assert not verdict.passed and verdict.score < 1, verdict.text()
+    assert {mistake.key for mistake in verdict.mistakes} == set(answer.mistakes), verdict.text()
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
@@ -48,30 +62,11 @@ def test_there_are_at_least_eight_styles_of_each(exercise):
     assert sum(task.values[0] is exercise for task in RIGHT) >= 8
 
 
-@pytest.mark.parametrize(("exercise", "answer"), WRONG)
-def test_wrong_answers_fail(exercise, answer):
-    for seed in range(3):
-        verdict = judged(exercise, answer, seed)
-        assert not verdict.passed and verdict.score < 1, verdict.text()
-
-
-@pytest.mark.parametrize(("exercise", "answer"), NAMED)
-def test_known_mistakes_are_named(exercise, answer):
-    for seed in range(3):
-        verdict = judged(exercise, answer, seed)
-        assert {mistake.key for mistake in verdict.mistakes} == set(answer.mistakes), verdict.text()
-
-
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 def test_every_mistake_on_the_list_has_a_wrong_answer_of_its_own(exercise):
     """A module that adds a table may borrow the table's mistakes: those are tried on the table."""
     tried = {key for task in NAMED for key in task.values[1].mistakes if len(task.values[1].mistakes) == 1}
     assert {mistake.key for mistake in exercise.mistakes} <= tried
-
-
-@pytest.mark.parametrize(("exercise", "answer"), [task for task in WRONG if not task.values[1].mistakes])
-def test_mistakes_on_no_list_are_not_given_a_wrong_name(exercise, answer):
-    assert judged(exercise, answer, 0).mistakes == (), judged(exercise, answer, 0).text()
 
 
 # --- The exercise files ------------------------------------------------------------------------------------------
@@ -87,6 +82,7 @@ def test_the_variation_without_mistakes_is_the_reference(exercise):
         assert verdict.passed, verdict.text()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("exercise", "mistake"),
     [
@@ -121,6 +117,7 @@ def test_visible_cases_never_change_and_hidden_ones_do(exercise):
     assert inputs(1, visible=False) != inputs(2, visible=False)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("exercise", COMPARED.values(), ids=COMPARED)
 def test_pairs_of_mistakes_that_can_be_told_apart_are_both_named(exercise):
     """Pairs made by switching on two mistakes at once. A pair that does what one mistake does cannot be told apart."""
@@ -270,6 +267,7 @@ def test_code_in_a_sentence_is_shown_as_code():
     assert "<code>view</code>" in html and "`" not in html.split("Your code stopped at")[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("exercise", "answer"), [task for task in RIGHT if task.values[0].stages])
 def test_every_right_answer_passes_through_the_stages(exercise, answer):
     """Otherwise the judge would send a student back to where nothing is wrong: all but the last step is right here."""

@@ -222,8 +222,8 @@ def test_the_course_is_found_from_within(tmp_path: Path) -> None:
 
 
 def test_the_makefile_has_what_the_readme_names() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
-    named = set(re.findall(r"(?:^|`)make ([a-z]+)\b", (REPOSITORY / "README.md").read_text(), flags=re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z-]+)\b", (REPOSITORY / "README.md").read_text(), flags=re.MULTILINE))
     assert {"lab", "test", "setup"} <= named
     assert named <= targets
 
@@ -231,11 +231,3 @@ def test_the_makefile_has_what_the_readme_names() -> None:
 def test_headroom_never_imports_the_grader() -> None:
     for path in (REPOSITORY / "headroom").rglob("*.py"):
         assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
-
-
-def test_the_code_is_formatted_and_linted() -> None:
-    for command in (["format", "--check"], ["check"]):
-        ran = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "."], cwd=REPOSITORY, capture_output=True, text=True
-        )
-        assert ran.returncode == 0, f"run: make format\n{ran.stdout}{ran.stderr}"

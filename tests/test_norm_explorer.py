@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import Widget, WidgetNotebook, widget_notebook
 from playwright.sync_api import expect
 from torch import nn
 
 from headroom import reference
 from headroom.widgets import NormExplorer
+from tests.browser import Widget, WidgetNotebook, widget_notebook
 
 SHAPE = (2, 3, 4)
 X = 2 * torch.randn(*SHAPE, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1

@@ -13,10 +13,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
-from pages import words
 
 from autograder.kernels.launch import NoIsolation, WarmParent
 from autograder.pipeline.execute import checked_name
+from tests.pages import words
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLASSROOM = Path(__file__).parent / "classroom"

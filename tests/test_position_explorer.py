@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from browser import WidgetNotebook, place_in, widget_notebook
 from playwright.sync_api import expect
 from torch import nn
 
@@ -18,6 +17,7 @@ from autograder.exercises.sinusoidal import table as table_with_slips
 from headroom.reference import LearnedPositionalEncoding, ViT, rotate, sinusoidal_encoding
 from headroom.widgets import PositionExplorer
 from headroom.widgets.shared import front_end
+from tests.browser import WidgetNotebook, place_in, widget_notebook
 
 EXACT = 1e-6
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from peers import assert_same, block_pairs, float64, leaf, quick, seeds, shake, torch_attention, torch_block  # noqa: F401
 from torch import nn
 
 from headroom import reference as ref
+from tests.peers import assert_same, block_pairs, float64, leaf, quick, seeds, shake, torch_attention, torch_block  # noqa: F401
 
 FOLDER = Path(ref.__file__).parent
 

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from peers import assert_same, block_pairs, float64, leaf, quick, seeds, shake, torch_block  # noqa: F401
 from torch import nn
 
 from headroom import reference as ref
@@ -17,6 +16,7 @@ from headroom.pretrained import checkpoint, pretrained_vit
 from headroom.recipes import Distillation, Recipe
 from headroom.reference.patches import to_grid, to_tokens
 from headroom.training import distill, seed_everything, train
+from tests.peers import assert_same, block_pairs, float64, leaf, quick, seeds, shake, torch_block  # noqa: F401
 
 SMALL = {"image_size": 8, "patch_size": 4, "channels": 2, "n_classes": 3}
 CLASSIFIERS = {

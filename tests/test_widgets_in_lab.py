@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import pytest
 from anywidget import AnyWidget
 from axe_playwright_python.sync_playwright import Axe
-from browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 from playwright.sync_api import expect
 
 from headroom import widgets
 from headroom.widgets.shared import front_end
+from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 
 
 @dataclass(frozen=True)

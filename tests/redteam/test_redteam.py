@@ -16,7 +16,8 @@ if not sys.platform.startswith("linux"):
 import arena
 import machine
 from arena import HONEST, SECRETS, STOLEN, Attack
-from pages import words
+
+from tests.pages import words
 
 ATTACKS = arena.attacks()
 ACTIVE = re.compile(r"^\s*(java|vb)script:|position\s*:|url\(|^(https?:)?//", re.IGNORECASE)
