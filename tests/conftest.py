@@ -1,6 +1,6 @@
 """What every test gets: Jupyter, Matplotlib and nbgrader kept out of the home folder, and a JupyterLab on demand.
 
-Which tests run when: `make test` leaves out what is marked `full`, `make test-all` then runs that as well. What drives a
+Which tests run when: `make test` leaves out what is marked `full`, `make test-all` then runs that too. What drives a
 browser is `full` unless it is marked `quick`. How the tests are shared out between the workers is written here too.
 """
 
@@ -23,8 +23,8 @@ from headroom.lab import private_environment
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DURATIONS = Path(__file__).with_name("durations.json")
-# Files whose tests share nothing but what is made for one notebook, or one exercise: each of these is a unit.
-PARTED = ("test_notebooks.py", "test_exercises.py")
+# Files whose tests share nothing but what is made for one notebook, exercise or lab: each of these is a unit.
+PARTED = ("test_notebooks.py", "test_exercises.py", "test_pipeline.py")
 
 # As this file is imported, not in a fixture: Jupyter and Matplotlib read these variables when they are imported.
 STATE = Path(tempfile.mkdtemp(prefix="headroom-tests-"))
@@ -35,7 +35,7 @@ os.environ.update(private_environment(STATE, REPOSITORY / "jupyter"))
 
 
 def unit(nodeid: str) -> str:
-    """What one worker runs from beginning to end: a file, or one notebook's or one exercise's share of it."""
+    """What one worker runs from beginning to end: a file, or its share for one notebook, exercise or lab."""
     file, _, test = nodeid.partition("::")
     about = re.search(r"\[([^\]-]+)", test)
     return f"{file}[{about[1]}]" if about and file.endswith(PARTED) else file
