@@ -7,7 +7,7 @@
         lab.screenshot("start")        # written when HEADROOM_SCREENSHOTS names a folder
 
 The server is the course's own launcher, on a copy of the course and with a home folder of its own, so that nothing in
-the repository changes. Tests take the fixtures `course_copy`, `lab_server_running` and `lab` from conftest.py.
+the repository changes. Tests take the fixtures `browser`, `course_copy`, `server` and `lab` from conftest.py.
 """
 
 import base64
@@ -117,7 +117,8 @@ def free_port() -> int:
 def lab_server(course: Path, home: Path, port: int | None = None, timeout: float = 60) -> Iterator[Server]:
     """Run `python -m headroom lab` on `course` with the home folder `home`; it is interrupted at the block's end.
 
-    The server gets no variable of Jupyter's from outside, so that it is configured by the launcher alone.
+    The server gets no variable of Jupyter's from outside, so that it is configured by the launcher alone. Its notebooks
+    run at the small scale: what they reach at full scale, test_notebooks.py looks at.
     """
     home.mkdir(parents=True, exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "XDG_", "MPL"))}
@@ -127,7 +128,7 @@ def lab_server(course: Path, home: Path, port: int | None = None, timeout: float
         process = subprocess.Popen(
             [*command, "--LabApp.expose_app_in_browser=True"],
             cwd=course,
-            env=kept | {"HOME": str(home), "JUPYTER_TOKEN": TOKEN},
+            env=kept | {"HOME": str(home), "JUPYTER_TOKEN": TOKEN, "HEADROOM_SCALE": "small"},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

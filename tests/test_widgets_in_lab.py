@@ -157,6 +157,7 @@ RUN_DRAWING = """() => {
     future.done.then(() => { window.answer ??= "{}"; });
 }"""
 
+pytestmark = pytest.mark.quick
 every_widget = pytest.mark.parametrize("name", WIDGETS)
 
 
@@ -390,7 +391,7 @@ def test_nothing_moves_by_itself_for_readers_who_asked_for_that(notebook, name) 
         notebook.page.emulate_media(reduced_motion="no-preference")
 
 
-@every_widget
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full) for name in WIDGETS])
 def test_figures_drawn_while_it_is_used_are_whole(notebook, name) -> None:
     """It answers while a cell draws, and spoils no figure.
 
