@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from autograder import probe
+from autograder import probe, reading
 from autograder.exercise import Parameter
-from autograder.exercises import reading
 from headroom import reference
 from tests.answers import right_encoder
 

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder import reading
 from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
-from autograder.exercises import multi_head, reading
+from autograder.exercises import multi_head
 from autograder.exercises.decoder import known, project, split_heads
 from headroom import reference
 

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from autograder import reading
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Property, Weights
-from autograder.exercises import reading
 from headroom import reference
 
 D_FF = (7, 9, 11, 13, 17)  # never a multiple of d_model: a width of one's own choice is seen

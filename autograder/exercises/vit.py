@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder import reading
 from autograder.data import unseen_digits
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
-from autograder.exercises import reading
-from autograder.exercises.reading import Parameters
+from autograder.reading import Parameters
 from headroom import reference
 
 # --- patchify ----------------------------------------------------------------------------------------------------
@@ -433,10 +433,6 @@ def vit_cases(rng: np.random.Generator) -> list[Case]:
         case("sizes", 1, (6, 2, 3, n_classes, 15, 1, 5, 24)),
         case("manners", 2, (6, 3, 1, 7, 8, 2, 2, 20), dtype="float32"),
     ]
-
-
-def _n_tokens(build: Build) -> int:
-    return (build[0] // build[1]) ** 2 + 1
 
 
 class _Left:
