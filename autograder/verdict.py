@@ -116,7 +116,7 @@ class Verdict:
             said = " · ".join(
                 f"{HOLDS if holds else FAILS}\N{NO-BREAK SPACE}{title}" for title, holds in self.properties
             )
-            lines += ["", *textwrap.wrap(said, 110, initial_indent="  Seen besides: ", subsequent_indent="    ")]
+            lines += ["", *textwrap.wrap(said, 110, initial_indent="  Also checked: ", subsequent_indent="    ")]
         if self.printed:
             lines += ["", "  Your code printed:"] + [f"    {line}" for line in self.printed.splitlines()]
         return "\n".join(lines)
@@ -185,7 +185,7 @@ class Verdict:
                 parts.append(_side_by_side(d.picture))
         if self.properties:
             seen = " · ".join(f"{HOLDS if holds else FAILS} {said(title)}" for title, holds in self.properties)
-            parts.append(tag("p", tag("em", "Seen besides: "), seen, style="margin:.5em 0;font-size:.9em"))
+            parts.append(tag("p", tag("em", "Also checked: "), seen, style="margin:.5em 0;font-size:.9em"))
         if self.printed:
             parts.append(tag("details", tag("summary", "What your code printed"), tag("pre", said(self.printed))))
         return tag("div", *parts, style=f"border-left:4px solid {color};padding:.3em 0 .3em 1em;margin:.3em 0")
