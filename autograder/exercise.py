@@ -1,6 +1,6 @@
 """What an exercise is: the task's name, its cases, its reference, and the mistakes that people make in it.
 
-One file per exercise in `autograder/exercises/`. The judge reads them; the probe never does.
+The files of `autograder/exercises/` define them, one or more each. The judge reads them; the probe never does.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,7 +3,9 @@
     launch.py       starts the warm parent in a sandbox of its own, and says what isolation this machine has
     parent.py       the warm parent: imports what notebooks need, then forks one kernel for each request
     sandbox.py      what a forked kernel gives up before it runs a student's first line
+    processes.py    what /proc tells about a kernel's processes: which there are, and how much memory they take
     provisioner.py  the seam: a Jupyter kernel provisioner that asks the warm parent for a kernel
 
-parent.py and sandbox.py run where nothing else of this project exists, and import nothing of it.
+parent.py runs inside the sandbox, with sandbox.py and processes.py beside it. Of headroom it can import only what a
+graded notebook may import (`OF_HEADROOM` in launch.py); of autograder nothing exists there.
 """
