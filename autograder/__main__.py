@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     grade.add_argument(
         "--no-isolation",
         action="store_true",
-        help="run students' code without a sandbox, with your rights on your files",
+        help="run students' code without a sandbox, with your full permissions",
     )
     chosen = parser.parse_args(arguments)
 

@@ -34,7 +34,7 @@ SCORES = "autograder_scores"  # the key in nbgrader's resources under which the 
 # What a terminal would obey: control characters but for tabs, line breaks, and colours.
 CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 AT_YOUR_RISK = (
-    "To run it unprotected, with your rights on your files: python -m autograder grade --no-isolation, or "
+    "To run it unprotected, with your full permissions: python -m autograder grade --no-isolation, or "
     "c.JudgedExecute.isolated = False in nbgrader_config.py."
 )
 PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")

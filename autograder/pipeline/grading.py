@@ -44,7 +44,7 @@ def grade(course: Path, chosen: list[str], isolated: bool = True) -> list[str]:
             _take_away_traps(course / "submitted" / student / lab)
     how = [] if isolated else ["--JudgedExecute.isolated=False"]
     if not isolated:
-        print("WARNING: students' code runs unprotected, with your rights on your files.", file=sys.stderr)
+        print("WARNING: students' code runs unprotected, with your full permissions.", file=sys.stderr)
     database = f"sqlite:///{course / 'gradebook.db'}"
     missing = []
     for lab in chosen:
