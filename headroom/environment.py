@@ -17,7 +17,7 @@ OLDEST_PYTHON = (3, 11)  # the one that pyproject.toml asks for
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether one thing is there, and a plain sentence about it; where it is not, the sentence says what to do."""
+    """Whether one thing is there, and a sentence about it; where it is not, the sentence says what to do."""
 
     holds: bool
     sentence: str

@@ -15,7 +15,7 @@ Data = TypeVar("Data")
 def read_or_download(
     name: str, folder: Path, files: Sequence[str], read: Callable[[], Data], download: bool, instead: str
 ) -> Data:
-    """What `read` returns, or a plain sentence that says why it cannot, and how to go on.
+    """Return what `read` returns, or raise an error that says why it cannot, and how to go on.
 
     Args:
         name: of the data set.

@@ -45,10 +45,10 @@ def scaled_dot_product_attention(
 
 
 def attention_output(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-    """The output of `scaled_dot_product_attention` alone, computed the faster way: the weights are not for show here.
+    """The output of `scaled_dot_product_attention` alone, with PyTorch's fused kernel where that is faster.
 
-    Torch's kernel goes through the keys block by block and keeps no weights at all; on a CPU, a short sequence is done
-    sooner without it. Arguments and errors as there; returns `(..., n_queries, d_v)`.
+    The fused kernel goes through the keys block by block and keeps no weights; on a CPU, a short sequence is faster
+    without it. Arguments and errors as there; returns `(..., n_queries, d_v)`.
 
     Source: Vaswani et al. 2017, equation 1; Dao et al. 2022, "FlashAttention", algorithm 1.
     """
@@ -99,7 +99,7 @@ def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
 
 
 def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise a plain sentence unless `mask` is bool and broadcasts to the scores' `shape`."""
+    """Raise TypeError unless `mask` is bool, ValueError unless it broadcasts to the scores' `shape`."""
     if mask.dtype != torch.bool:
         raise TypeError(f"mask has dtype {mask.dtype}; it must be torch.bool, with True = may attend")
     fits = mask.dim() <= len(shape) and all(

@@ -143,6 +143,6 @@ def beam_decode(
 
 
 def check_max_tokens(max_tokens: int) -> None:
-    """Raise a plain sentence unless there is room for a token."""
+    """Raise ValueError unless `max_tokens` is at least 1."""
     if max_tokens < 1:
         raise ValueError(f"max_tokens={max_tokens} must be at least 1")

@@ -109,7 +109,7 @@ def hard_distillation_loss(
 
 
 def check_distillation(distilled: Tensor, teacher: Tensor, alpha: float) -> None:
-    """Raise a plain sentence unless student and teacher know the same classes and α is a share."""
+    """Raise ValueError unless student and teacher have the same classes and α lies between 0 and 1."""
     if distilled.shape != teacher.shape:
         raise ValueError(
             f"distilled {tuple(distilled.shape)} and teacher {tuple(teacher.shape)} must have equal shapes"

@@ -86,7 +86,7 @@ def to_grid(tokens: Tensor, rows: int) -> Tensor:
 
 
 def add_border(images: Tensor, multiple: int) -> Tensor:
-    """Lay paper (zeros) around images until both sides are the next multiple: 28 pixels become 32, of 4, 8 or 16."""
+    """Zero-pad `images` to the next multiple of `multiple` on both sides: 28 pixels become 32, of 4, 8 or 16."""
     down, across = (-size % multiple for size in images.shape[-2:])
     return F.pad(images, (across // 2, across - across // 2, down // 2, down - down // 2))
 
@@ -100,7 +100,7 @@ def count_patches(images: Tensor, patch_size: int) -> tuple[int, int]:
 
 
 def check_images(images: Tensor, channels: int, size: int | None = None) -> None:
-    """Raise a plain sentence unless `images` is `(batch, channels, size, size)`, or of any size if none is given."""
+    """Raise ValueError unless `images` is `(batch, channels, size, size)`, or of any size if none is given."""
     sides = "height, width" if size is None else f"{size}, {size}"
     if images.dim() != 4 or images.size(1) != channels or (size and images.shape[2:] != (size, size)):
         raise ValueError(f"images has shape {tuple(images.shape)}; it must be (batch, {channels}, {sides})")

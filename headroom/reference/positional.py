@@ -95,7 +95,7 @@ class LearnedPositionalEncoding(nn.Module):
 
 
 def check_length(x: Tensor, table: Tensor, start: int = 0) -> None:
-    """Raise a plain sentence if the tokens of `x`, the first at position `start`, go past the rows of `table`."""
+    """Raise ValueError if the tokens of `x`, the first at position `start`, go past the rows of `table`."""
     if start + x.size(1) > table.size(0):
         first = f" from position {start} on" if start else ""
         raise ValueError(f"x has {x.size(1)} tokens{first}, the table only max_tokens={table.size(0)} positions")

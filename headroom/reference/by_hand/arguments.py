@@ -1,4 +1,4 @@
-"""What every function here asks of its arguments, said in plain sentences when it is missing."""
+"""Checks of arguments that this folder shares; each error names the argument and what would be right."""
 
 import numpy as np
 

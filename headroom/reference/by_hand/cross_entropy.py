@@ -54,7 +54,7 @@ def cross_entropy_backward(logits: np.ndarray, targets: np.ndarray) -> np.ndarra
 
 
 def check_logits_and_targets(logits: np.ndarray, targets: np.ndarray) -> None:
-    """Raise a plain sentence unless there is one class among the logits' for each row of them, and at least one."""
+    """Raise TypeError or ValueError unless `targets` holds one class for each row of `logits`, and at least one."""
     check_floats(logits=logits)
     n_classes = logits.shape[-1]
     check_indices("targets", targets, n_classes, f"n_classes={n_classes}")
