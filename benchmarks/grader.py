@@ -3,8 +3,8 @@
     python benchmarks/grader.py [EXERCISE ...]
 
 Right and wrong answers are those of `tests/answers`, judged with three seeds each; pairs are made by switching on two
-mistakes at once. Prints a table and, when all exercises were tried, writes it to docs/grader-accuracy.md. Takes some
-minutes. Times are processor time of this process, in which the student's code runs too.
+mistakes at once. Prints a table and, when all exercises were tried, writes it to
+`benchmarks/results/grader-accuracy.md`. Takes some minutes. Times are processor time of this process, in which the student's code runs too.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from autograder.judge import judge  # noqa: E402
 from autograder.verdict import Verdict  # noqa: E402
 from tests.answers import found, switched  # noqa: E402
 
-RESULTS = REPOSITORY / "docs" / "grader-accuracy.md"
+RESULTS = Path(__file__).parent / "results" / "grader-accuracy.md"
 SEEDS = range(3)
 PAIRS = 100  # of an exercise at most, evenly spread over all that there are; some have a thousand
 
