@@ -4,7 +4,8 @@
 
 Right and wrong answers are those of `tests/answers`, judged with three seeds each; pairs are made by switching on two
 mistakes at once. Prints a table and, when all exercises were tried, writes it to
-`benchmarks/results/grader-accuracy.md`. Takes some minutes. Times are processor time of this process, in which the student's code runs too.
+`benchmarks/results/grader-accuracy.md`. Takes some minutes. Times are processor time of this process, in which the
+student's code runs too.
 """
 
 import argparse
