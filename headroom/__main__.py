@@ -20,6 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
     clean = commands.add_parser("clean", help="strip outputs and machine metadata from notebooks before a commit")
     clean.add_argument("notebooks", nargs="*", type=Path, help="notebook files; all of the course's when none is named")
+    clean.add_argument(
+        "--check", action="store_true", help="only name those that would change; exit status 1 if any would"
+    )
     commands.add_parser("map", help="draw the map of the course into docs/course_map.png")
 
     chosen, more = parser.parse_known_args(arguments)
@@ -39,22 +42,27 @@ def main(arguments: list[str] | None = None) -> int:
 
             print(write_picture(course_folder(Path.cwd())))
         else:
-            _clean(chosen.notebooks)
+            return _clean(chosen.notebooks, chosen.check)
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _clean(paths: list[Path]) -> None:
+def _clean(paths: list[Path], check: bool) -> int:
     from headroom import notebooks
     from headroom.lab import course_folder
 
     paths = paths or notebooks.find(course_folder(Path.cwd()))
-    changed = notebooks.clean_files(paths)
+    changed = notebooks.clean_files(paths, write=not check)
+    if check:
+        for path in changed:
+            print(f"{path} is not in stored form; python -m headroom clean mends it", file=sys.stderr)
+        return 1 if changed else 0
     for path in changed:
         print(f"cleaned {path}")
     print(f"{len(paths)} notebooks, {len(changed)} changed.")
+    return 0
 
 
 if __name__ == "__main__":

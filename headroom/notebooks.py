@@ -47,13 +47,14 @@ def clean(text: str) -> str:
     return nbformat.writes(notebook).rstrip("\n") + "\n"
 
 
-def clean_files(paths: Iterable[Path]) -> list[Path]:
-    """Clean notebook files in place and return those that changed."""
+def clean_files(paths: Iterable[Path], write: bool = True) -> list[Path]:
+    """Clean notebook files in place and return those that changed; without `write`, those that would change."""
     changed = []
     for path in paths:
         before = path.read_text(encoding="utf-8")
         after = clean(before)
         if after != before:
-            path.write_text(after, encoding="utf-8", newline="\n")
+            if write:
+                path.write_text(after, encoding="utf-8", newline="\n")
             changed.append(path)
     return changed

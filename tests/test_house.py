@@ -11,11 +11,14 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from headroom import __main__ as launcher
+from headroom import notebooks
 from headroom.lab import course_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -210,6 +213,25 @@ def test_without_a_command_the_launcher_explains_itself() -> None:
     ran = subprocess.run([sys.executable, "-m", "headroom"], cwd=REPOSITORY, capture_output=True, text=True)
     assert ran.returncode == 0
     assert "open the course in JupyterLab" in ran.stdout
+
+
+def test_clean_names_what_is_not_stored_clean_and_checking_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    stored, dirty = tmp_path / "stored.ipynb", tmp_path / "dirty.ipynb"
+    cell = nbformat.v4.new_code_cell("1 + 1", execution_count=3)
+    dirty.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])), encoding="utf-8")
+    stored.write_text(notebooks.clean(dirty.read_text(encoding="utf-8")), encoding="utf-8")
+    before = dirty.read_bytes()
+
+    assert launcher.main(["clean", "--check", str(stored)]) == 0
+    assert launcher.main(["clean", "--check", str(stored), str(dirty)]) == 1
+    said = capsys.readouterr().err
+    assert "dirty.ipynb" in said and "stored.ipynb" not in said
+    assert dirty.read_bytes() == before
+
+    assert launcher.main(["clean", str(dirty)]) == 0
+    assert launcher.main(["clean", "--check", str(dirty)]) == 0
 
 
 def test_the_course_is_found_from_within(tmp_path: Path) -> None:
