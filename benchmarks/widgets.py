@@ -199,7 +199,7 @@ def measure(
     output = lab.cell(cell).element_handle()
     rows = []
     for what, (part, forth, back) in ways.items():
-        steps = SIZES[name][0] - 1 if "layer" in what else 3  # to and fro, never past the last
+        steps = SIZES[name][0] - 1 if "layer" in what else 3  # back and forth, never past the last
         times = []
         for number in range(PRESSES):
             key = forth if number // steps % 2 == 0 else back
