@@ -250,6 +250,15 @@ def test_the_makefile_has_what_the_readme_names() -> None:
     assert named <= targets
 
 
+@pytest.mark.parametrize(
+    "page", [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")], ids=lambda page: page.name
+)
+def test_pages_link_to_what_exists(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert missing == []
+
+
 def test_headroom_never_imports_the_grader() -> None:
     for path in (REPOSITORY / "headroom").rglob("*.py"):
         assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
