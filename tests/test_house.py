@@ -251,7 +251,7 @@ def test_the_makefile_has_what_the_readme_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")], ids=lambda page: page.name
+    "page", sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]), ids=lambda page: page.name
 )
 def test_pages_link_to_what_exists(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
