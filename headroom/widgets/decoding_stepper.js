@@ -1,3 +1,4 @@
+// @ts-check
 /* The front end of headroom.widgets.DecodingStepper.
  *
  * What the model answers depends on the prefix alone, and every answer that Python has computed is here, by its prefix:

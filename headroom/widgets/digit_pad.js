@@ -1,3 +1,4 @@
+// @ts-check
 /* The front end of headroom.widgets.DigitPad.
  *
  * Hooks that stay (for tests, styles and other code)

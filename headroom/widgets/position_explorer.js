@@ -1,3 +1,4 @@
+// @ts-check
 /* The front end of headroom.widgets.PositionExplorer.
  *
  * Positions p, pairs i and dimensions 2i, 2i + 1 count from 0, on the screen too: they are the formula's.

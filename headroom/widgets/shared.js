@@ -1,8 +1,10 @@
+// @ts-check
 /* What the course's widgets share. A plain ES module without imports; shared.py puts it in front of each widget's own.
  *
  * A widget's file says `import { h, colour, … } from "./shared.js";`, takes its numbers once, and paints by itself.
  * Indices count from 0 in code and in Python, from 1 in everything that a reader sees.
  */
+/** @import { Attributes, Bytes, Canvas, Child, Choice, Colours, Legend, Model, Names, NumberType, Pen, PictureRow, Rect, Rgb } from "./types" */
 
 const HOVER_REST_MS = 300; // what is hovered goes to Python after the pointer has rested this long, or left
 
@@ -12,19 +14,20 @@ const CIVIDIS = (
   "848279 948e77 a59c74 b7a96e c8b866 dbc75a eed649 fee838"
 ).split(" ").map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
-/** The colour of a fraction 0…1 as [red, green, blue], each 0…255. */
+/** The colour of a fraction 0…1 as [red, green, blue], each 0…255. @param {number} fraction */
 export function colour(fraction) {
   const place = Math.min(1, Math.max(0, fraction)) * (CIVIDIS.length - 1);
   const below = Math.min(CIVIDIS.length - 2, Math.floor(place));
   return CIVIDIS[below].map((from, i) => Math.round(from + (place - below) * (CIVIDIS[below + 1][i] - from)));
 }
 
-/** [red, green, blue] as CSS writes it. */
+/** [red, green, blue] as CSS writes it. @param {Rgb} rgb */
 export function css([r, g, b]) {
   return `rgb(${r} ${g} ${b})`;
 }
 
-/** Black or white, whichever is easier to read on [red, green, blue]: the contrast is at least 4.5 (WCAG 2.2, 1.4.3). */
+/** Black or white, whichever is easier to read on [red, green, blue]: the contrast is at least 4.5 (WCAG 2.2, 1.4.3).
+ * @param {Rgb} rgb */
 export function inkOn(rgb) {
   const [r, g, b] = rgb.map((value) => (value / 255 <= 0.04045 ? value / 3294.6 : ((value / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
@@ -38,14 +41,16 @@ const PIXELS = new Uint32Array(1024).map((_, i) => {
 
 const HIDDEN = new Uint32Array(new Uint8ClampedArray([217, 217, 217, 255]).buffer)[0]; // as in the course's figures
 
+/** @type {ImageData | null} */
 let scratch = null; // pixels that bitmaps of one size share: thousands a second would keep the browser cleaning up
 
 /** A picture of one pixel per number, to be drawn large. `fill(row)` → { values, low, high }: a row's numbers (`values`
- * may be the same array each time) and those of the lowest and the highest colour. NaN is grey: hidden by a mask. */
+ * may be the same array each time) and those of the lowest and the highest colour. NaN is grey: hidden by a mask.
+ * @param {number} rows @param {number} columns @param {(row: number) => PictureRow} fill */
 export function bitmap(rows, columns, fill) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [columns, rows];
-  const context = canvas.getContext("2d");
+  const context = penOf(canvas);
   if (scratch?.width !== columns || scratch.height !== rows) scratch = context.createImageData(columns, rows);
   const pixels = new Uint32Array(scratch.data.buffer);
   for (let row = 0, at = 0; row < rows; row++) {
@@ -60,11 +65,12 @@ export function bitmap(rows, columns, fill) {
   return canvas;
 }
 
-/** Make an element: h("p", { "data-part": "live" }, "text", child, …). */
+/** Make an element: h("p", { "data-part": "live" }, "text", child, …).
+ * @template {keyof HTMLElementTagNameMap} Tag @param {Tag} tag @param {Attributes} attributes @param {...Child} children */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
+    if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...children);
   return element;
@@ -76,31 +82,41 @@ export function uniqueName() {
 }
 
 /** Bytes from Python, a DataView somewhere in a message, as numbers: `decode(Uint16Array, model.get("_attention"))`.
- * Copied only where they do not start at a multiple of their size. */
+ * Copied only where they do not start at a multiple of their size.
+ * @template Numbers @param {NumberType<Numbers>} Type @param {Bytes} view */
 export function decode(Type, view) {
   const { buffer, byteOffset, byteLength } = view;
   if (byteOffset % Type.BYTES_PER_ELEMENT === 0) return new Type(buffer, byteOffset, byteLength / Type.BYTES_PER_ELEMENT);
   return new Type(buffer.slice(byteOffset, byteOffset + byteLength));
 }
 
-/** Match a canvas's own pixels to the screen's, clear it, and return its context in CSS pixels. */
+/** What paints on a canvas. @param {Canvas} canvas */
+export function penOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser does not paint on a canvas");
+  return context;
+}
+
+/** Match a canvas's own pixels to the screen's, clear it, and return its context in CSS pixels. @param {Canvas} canvas */
 export function prepare(canvas) {
   const ratio = window.devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
   const [w, ht] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
   if (canvas.width !== w || canvas.height !== ht) [canvas.width, canvas.height] = [w, ht];
-  const context = canvas.getContext("2d");
+  const context = penOf(canvas);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   context.imageSmoothingEnabled = false;
   return { context, width, height };
 }
 
-/** A frame around a rectangle: solid for a query, dashed for a key, with its letter where there is room. */
+/** A frame around a rectangle: solid for a query, dashed for a key, with its letter where there is room.
+ * @param {Pen} context @param {Rect} rect @param {"q" | "k"} kind @param {Colours} colours */
 export function paintFrame(context, { x, y, w, h: height }, kind, colours, letter = "") {
   const thick = letter ? 4 : 2;
   const inset = thick / 2 + (kind === "k" ? thick : 0); // both stay visible on one cell
   if (w <= 2 * inset || height <= 2 * inset) return;
+  /** @type {[number, number, number, number]} */
   const rect = [x + inset, y + inset, w - 2 * inset, height - 2 * inset];
   context.lineJoin = "miter";
   context.setLineDash([]);
@@ -124,7 +140,8 @@ export function paintFrame(context, { x, y, w, h: height }, kind, colours, lette
   context.fillText(letter, tx + size / 2, ty + size / 2 + 0.5);
 }
 
-/** The frame of a row or a column of a matrix, drawn around it: cells may be smaller than a line is thick. */
+/** The frame of a row or a column of a matrix, drawn around it: cells may be smaller than a line is thick.
+ * @param {Pen} context @param {number} x @param {number} y @param {number} w @param {number} height @param {"q" | "k"} kind @param {Colours} colours */
 export function paintBand(context, x, y, w, height, kind, colours) {
   context.lineWidth = 4;
   context.strokeStyle = kind === "q" ? "#fff" : "#000";
@@ -137,9 +154,11 @@ export function paintBand(context, x, y, w, height, kind, colours) {
 }
 
 /** What stands along a matrix of square cells: the words of its rows and columns (none where there is no room), cut to
- * `longest` letters, and Q and K at the chosen ones (null: none is chosen). */
+ * `longest` letters, and Q and K at the chosen ones (null: none is chosen). @param {Pen} context @param {Names} names */
 export function paintNames(context, { rows, columns, query, key, left, top, cell, longest, colours }) {
+  /** @param {string} word */
   const cut = (word) => (word.length > longest ? `${word.slice(0, longest - 1)}…` : word);
+  /** @param {boolean} yes */
   const bold = (yes) => (context.font = `${yes ? "bold " : ""}12px system-ui, sans-serif`);
   context.fillStyle = colours.text;
   context.textBaseline = "middle";
@@ -163,14 +182,15 @@ export function paintNames(context, { rows, columns, query, key, left, top, cell
   if (key !== null) context.fillText("K", left + (key + 0.5) * cell, top - 8);
 }
 
-/** The family's colours as the theme has them now: { q, k, v, text, field }. */
+/** The family's colours as the theme has them now: { q, k, v, text }. @param {Element} root */
 export function themeColours(root) {
   const style = getComputedStyle(root);
+  /** @param {string} name */
   const get = (name) => style.getPropertyValue(`--headroom-${name}`).trim();
   return { q: get("q"), k: get("k"), v: get("v"), text: style.color };
 }
 
-/** A colour bar with three numbers and a note below: { element, set(low, high, note) }. */
+/** A colour bar with three numbers and a note below: { element, set(low, high, note) }. @returns {Legend} */
 export function legend() {
   const numbers = [0, 1, 2].map(() => h("span"));
   const note = h("span", { class: "headroom-note" });
@@ -186,53 +206,54 @@ export function legend() {
   };
 }
 
-/** A number as readers see it: two digits after the point, a minus sign and no hyphen. */
+/** A number as readers see it: two digits after the point, a minus sign and no hyphen. @param {number} value */
 export function number(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−");
 }
 
-/** A text with a capital in front. */
+/** A text with a capital in front. @param {string} text */
 export function capital(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
-/** Things in a sentence: "a", "a and b", "a, b and c". */
+/** Things in a sentence: "a", "a and b", "a, b and c". @param {string[]} parts */
 export function list(parts) {
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
-/** A token as readers see it: one that is a space gets a sign. */
+/** A token as readers see it: one that is a space gets a sign. @param {string} word */
 export function visible(word) {
   return word.trim() ? word : "␣";
 }
 
-/** A head in words; null: the mean of all. */
+/** A head in words; null: the mean of all. @param {number | null} head */
 export function sayHead(head) {
   return head === null ? "mean of heads" : `head ${head + 1}`;
 }
 
-/** The index that is `step` further, the first following the last. */
+/** The index that is `step` further, the first following the last. @param {number} value @param {number} step @param {number} size */
 export function cycle(value, step, size) {
   return (value + step + size) % size;
 }
 
-/** Give a node its text, only where it has another: what does not change need not be laid out, or spoken, anew. */
+/** Give a node its text, only where it has another: what does not change need not be laid out, or spoken, anew. @param {Node} node @param {string} text */
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** The sentence that says what is shown, spoken when it changes: { element, say(text) }. */
+/** The sentence that says what is shown, spoken when it changes: { element, say(text) }. @param {string} id */
 export function liveLine(id) {
   const element = h("p", { "data-part": "live", id, "aria-live": "polite" });
   return {
     element,
+    /** @param {string} text */
     say(text) {
       write(element, text);
     },
   };
 }
 
-/** The same numbers as a table, folded away and filled only while open: { element, update() }. */
+/** The same numbers as a table, folded away and filled only while open: { element, update() }. @param {() => Node} fill @param {string} name */
 export function tableView(fill, name) {
   const body = h("div", { class: "headroom-scroll", tabindex: 0, role: "region", "aria-label": name });
   const element = h("details", { "data-part": "table" }, h("summary", {}, "Show as table"), body);
@@ -241,7 +262,7 @@ export function tableView(fill, name) {
   return { element, update };
 }
 
-/** A paragraph that says what needs Python; in an exported page, where there is none, it says so first. */
+/** A paragraph that says what needs Python; in an exported page, where there is none, it says so first. @param {...Child} children */
 export function needsPython(...children) {
   const exported = document.querySelector('script[type="application/vnd.jupyter.widget-state+json"]') !== null;
   const missing = exported ? ["There is no Python behind this page: what you see goes on working, but what you choose goes nowhere. "] : [];
@@ -249,7 +270,8 @@ export function needsPython(...children) {
 }
 
 /** Keep the keys from the notebook, where `b` would add a cell and `dd` delete one. Tab leaves the widget, saving stays
- * what it is everywhere, and `press(event)` answers whether it took the key. */
+ * what it is everywhere, and `press(event)` answers whether it took the key.
+ * @param {HTMLElement} root @param {AbortSignal} signal @param {(event: KeyboardEvent) => boolean} press */
 export function guardKeys(root, signal, press) {
   root.addEventListener("keydown", (event) => {
     const command = (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState("AltGraph");
@@ -260,12 +282,14 @@ export function guardKeys(root, signal, press) {
 }
 
 /** Repaint for whatever changes the picture from outside: Python, another view, size, zoom, theme. Many changes, one
- * painting: at most once a frame. Returns `schedule`; `signal` ends it all. */
+ * painting: at most once a frame. Returns `schedule`; `signal` ends it all.
+ * @template T @param {() => void} paint
+ * @param {{ model: Model<T>, names: (keyof T & string)[], canvases: Element[], signal: AbortSignal }} what */
 export function repaint(paint, { model, names, canvases, signal }) {
-  let frame = null;
+  let frame = 0; // none is waited for
   const schedule = () => {
-    frame ??= requestAnimationFrame(() => {
-      frame = null;
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
       paint();
     });
   };
@@ -290,15 +314,21 @@ export function repaint(paint, { model, names, canvases, signal }) {
  * now()             the state that is shown: the model's, with what is pointed at in its place
  * point(changes)    the pointer is there; `null`: it has left
  * choose(changes)   the reader decided; `also(changes)` may add what follows from it
+ * @template T @template {keyof T & string} K @param {Model<T>} model @param {K[]} names
+ * @param {{ schedule: () => void, also?: (changes: Partial<Pick<T, K>>) => void, signal: AbortSignal }} what
+ * @returns {Choice<Pick<T, K>>}
  */
 export function choices(model, names, { schedule, also = () => {}, signal }) {
+  /** @param {Partial<Pick<T, K>>} changes */
+  const entries = (changes) => /** @type {[K, T[K]][]} */ (Object.entries(changes));
+  /** @type {Partial<Pick<T, K>>} */
   let pointed = {};
+  /** @type {ReturnType<typeof setTimeout> | null} */
   let resting = null; // the timer of a pointing that has not been sent
   const send = () => {
     if (resting === null) return;
-    clearTimeout(resting);
-    resting = null;
-    for (const [name, value] of Object.entries(pointed)) model.set(name, value);
+    stop();
+    for (const [name, value] of entries(pointed)) model.set(name, value);
     model.save_changes();
   };
   let unsaved = false;
@@ -306,7 +336,11 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
     if (unsaved) model.save_changes();
     unsaved = false;
   };
-  const now = () => ({ ...Object.fromEntries(names.map((name) => [name, model.get(name) ?? null])), ...pointed });
+  const now = () => /** @type {Pick<T, K>} */ ({ ...Object.fromEntries(names.map((name) => [name, model.get(name) ?? null])), ...pointed });
+  const stop = () => {
+    if (resting !== null) clearTimeout(resting);
+    resting = null;
+  };
   signal.addEventListener("abort", () => {
     send();
     save();
@@ -319,20 +353,19 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
         pointed = {};
       } else {
         const shown = now();
-        if (shown.locked || Object.entries(changes).every(([name, value]) => shown[name] === value)) return;
+        if (("locked" in shown && shown.locked) || entries(changes).every(([name, value]) => shown[name] === value)) return;
         pointed = { ...pointed, ...changes };
-        clearTimeout(resting);
+        stop();
         resting = setTimeout(send, HOVER_REST_MS);
       }
       schedule();
     },
     choose(changes) {
-      clearTimeout(resting);
-      resting = null;
+      stop();
       const all = { ...pointed, ...changes }; // what is seen is what is sent
       pointed = {};
       also(all);
-      for (const [name, value] of Object.entries(all)) model.set(name, value);
+      for (const [name, value] of entries(all)) model.set(name, value);
       schedule();
       // After the frame: what JupyterLab does when the kernel gets busy would hold up the painting.
       if (!unsaved) requestAnimationFrame(() => setTimeout(save, 0));
@@ -341,9 +374,10 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
   };
 }
 
-/** Call `at(event)` when the pointer has moved: browsers repeat its last move when the page scrolls under it. */
+/** Call `at(event)` when the pointer has moved: browsers repeat its last move when the page scrolls under it.
+ * @param {HTMLElement} element @param {AbortSignal} signal @param {(event: PointerEvent) => void} at @param {() => void} leave */
 export function onPointer(element, signal, at, leave) {
-  let last = null;
+  let last = "";
   element.addEventListener("pointermove", (event) => {
     const here = `${event.clientX} ${event.clientY}`;
     if (here !== last) at(event);
