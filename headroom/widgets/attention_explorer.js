@@ -24,11 +24,12 @@
  */
 import {
   bitmap, capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, list, liveLine, needsPython,
-  number, onPointer, paintBand, paintFrame, paintNames, prepare, repaint, sayHead, tableView, themeColours,
+  number, onPointer, paintBand, paintFrame, paintNames, penOf, prepare, repaint, sayHead, tableView, themeColours,
   uniqueName, visible, write,
 } from "./shared.js";
 
 const CLASS_TOKEN = "[class]";
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["sample", "layer", "head", "query", "key", "locked", "control", "scale", "show", "matrices", "phase", "marks"];
 const OUTLINE_SIDE = 56; // pixels to which an image is reduced before its outline is traced
 const LARGEST = 400; // height of the large matrix, in pixels
@@ -579,7 +580,7 @@ function render({ model, el }) {
     if (canvas.dataset.painted === String(image)) return;
     canvas.dataset.painted = image;
     [canvas.width, canvas.height] = [data.width, data.height];
-    const context = canvas.getContext("2d");
+    const context = penOf(canvas);
     const frame = context.createImageData(data.width, data.height);
     const pixels = data.pixels(image);
     const { channels } = data;
@@ -704,7 +705,7 @@ function render({ model, el }) {
     const { now, from, query, key, colours } = view;
     const [asking, asked] = data.sizes[from.sample];
     const available = matrixCanvas.clientWidth;
-    const context = matrixCanvas.getContext("2d");
+    const context = penOf(matrixCanvas);
     context.font = "12px system-ui, sans-serif";
     const widest = (side) => (isImage ? 0 : Math.max(...words(now.sample, side).map((word) => context.measureText(word).width)));
     let [left, top] = [Math.min(90, widest("queries")) + 20, Math.min(90, widest("keys")) + 18];
@@ -868,6 +869,7 @@ function render({ model, el }) {
       choice.choose({ head: next === 0 ? null : next - 1 });
     };
     const lock = () => (phase === "marking" ? key !== null && mark(key) : choice.choose({ locked: !locked }));
+    /** @type {Record<string, () => unknown>} */
     const actions = {
       Enter: lock,
       " ": lock,

@@ -22,10 +22,11 @@
  */
 import {
   bitmap, capital, choices, colour, decode, guardKeys, h, inkOn, legend, list, liveLine, needsPython, number,
-  onPointer, prepare, repaint, tableView, themeColours, uniqueName, visible, write,
+  onPointer, penOf, prepare, repaint, tableView, themeColours, uniqueName, visible, write,
 } from "./shared.js";
 
 const STEPS = ["compare", "scale", "mask", "softmax", "mix"];
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["query", "step", "spot", "key", "entry", "locked", "editing", "temperature", "scaled", "flipped", "edited"];
 const UNTOUCHED = { temperature: 1, scaled: true, flipped: [], edited: [] };
 const STEP_OF = { scores: "scale", weights: "softmax", output: "mix" }; // where a stage of the comparison is seen
@@ -556,7 +557,7 @@ function render({ model, el }) {
   const cut = (word) => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
   /** The room that names take, in pixels. */
   function widest(canvas, side, size) {
-    const context = canvas.getContext("2d");
+    const context = penOf(canvas);
     context.font = "bold 12px system-ui, sans-serif"; // as wide as a name becomes when its row is lit
     return Math.ceil(Math.min(64, Math.max(...upTo(size).map((i) => context.measureText(cut(wordOf(side, i))).width)))) + 8;
   }

@@ -19,43 +19,57 @@
  */
 import {
   bitmap, capital, choices, cycle, decode, guardKeys, h, legend, list, liveLine, needsPython, number, onPointer,
-  paintBand, paintNames, prepare, repaint, sayHead, tableView, themeColours, uniqueName, visible,
+  paintBand, paintNames, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, visible,
 } from "./shared.js";
+/** @import { Bytes, Canvas, Child, Colours, Model, Numbers, On, Pen, Side, View, BugSwitches as T } from "./types" */
 
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["on", "sample", "part", "layer", "head", "query", "key"];
 const LABELLED = 11; // smallest cell, in pixels, whose row and column carry their words
 const SUMS_OFF = 0.005; // a row of weights sums to 1, or to something else by more than this
 
 // ---------------------------------------------------------------- the numbers
 
+/** @param {Model<T.Traits>} model */
 function readData(model) {
   const facts = model.get("_facts");
   const { n_layers, n_heads, parts, mistakes } = facts;
   const isImage = facts.kind === "image";
   const patches = isImage ? facts.rows * facts.columns : 0;
+  /** @param {string} name */
   const result = (name) => (name in model.get("_attention") ? model.get("_results")[name] : undefined);
 
+  /** @type {Map<string, Uint16Array>} */
   const decoded = new Map();
-  /** All weights of a combination, decoded once: what was computed does not change. */
+  /** All weights of a combination, decoded once: what was computed does not change. @param {string} name */
   function numbers(name) {
-    if (!decoded.has(name)) decoded.set(name, decode(Uint16Array, model.get("_attention")[name]));
-    return decoded.get(name);
+    const all = decoded.get(name) ?? decode(Uint16Array, model.get("_attention")[name]);
+    decoded.set(name, all);
+    return all;
   }
+  /** @param {string} name @param {T.Part} part */
   const looks = (name, part) => result(name)?.looks[part];
+  /** Queries and keys of each example, of a combination whose weights are drawn. @param {string} name @param {T.Part} part */
+  function sizes(name, part) {
+    const found = looks(name, part);
+    if (!found) throw new Error(`no weights of “${name}”`);
+    return found.sizes;
+  }
+  /** @param {string} name @param {T.Part} part @param {number} sample */
   function start(name, part, sample) {
     let at = 0;
     for (const kind of parts) {
-      const { sizes } = looks(name, kind);
-      for (let one = 0; one < sizes.length; one++) {
+      const its = sizes(name, kind);
+      for (let one = 0; one < its.length; one++) {
         if (kind === part && one === sample) return at;
-        at += n_layers * n_heads * sizes[one][0] * sizes[one][1];
+        at += n_layers * n_heads * its[one][0] * its[one][1];
       }
     }
     return at;
   }
-  /** A query's weights; head null: the mean of the heads. */
+  /** A query's weights; head null: the mean of the heads. @param {string} name @param {T.Place} _ @param {number} query */
   function row(name, { part, sample, layer, head }, query) {
-    const [queries, keys] = looks(name, part).sizes[sample];
+    const [queries, keys] = sizes(name, part)[sample];
     const [all, from] = [numbers(name), start(name, part, sample)];
     const heads = head === null ? [...Array(n_heads).keys()] : [head];
     const out = new Float32Array(keys);
@@ -66,44 +80,47 @@ function readData(model) {
     for (let key = 0; key < keys; key++) out[key] /= heads.length * 65535;
     return out;
   }
-  /** All rows of one head. */
+  /** All rows of one head. @param {string} name @param {T.Place} place */
   function rows(name, place) {
-    return Array.from({ length: looks(name, place.part).sizes[place.sample][0] }, (_, query) => row(name, place, query));
+    return Array.from({ length: sizes(name, place.part)[place.sample][0] }, (_, query) => row(name, place, query));
   }
 
-  /** The tokens of an axis, in words. Of the healthy model, or in the order that a mistake leaves. */
+  /** The tokens of an axis, in words. Of the healthy model, or in the order that a mistake leaves. @param {string} name @param {T.Place} _ @param {Side} side */
   function words(name, { part, sample }, side) {
     const shown = facts.shown[sample];
     if (!isImage) {
       const target = part === "cross" ? shown.next : shown.given;
       if (part === "encoder") return shown.read;
       if (side === "queries" || part === "decoder") return target;
-      return result(name).own_keys ? shown.given : shown.read;
+      return result(name)?.own_keys ? shown.given : shown.read;
     }
-    const tokens = looks("", part).sizes[sample][1];
+    const tokens = sizes("", part)[sample][1];
     const front = patches ? tokens - patches : 0;
     const names = Array.from({ length: tokens }, (_, i) => (i < front ? ["[class]", "[distillation]"][i] : String(i - front + 1)));
     return order(name, part, sample, side).map((token) => names[token]);
   }
-  /** Which token of the healthy model stands at each place. */
+  /** Which token of the healthy model stands at each place. @param {string} name @param {T.Part} part @param {number} sample @param {Side} side */
   function order(name, part, sample, side) {
-    const size = looks("", part).sizes[sample][side === "queries" ? 0 : 1];
+    const size = sizes("", part)[sample][side === "queries" ? 0 : 1];
     const all = [...Array(size).keys()];
-    const { no_class, class_last } = result(name);
+    const { no_class, class_last } = result(name) ?? {};
     if (no_class) return all.slice(1);
     return class_last ? [...all.slice(1), 0] : all;
   }
-  /** The place of a healthy model's token; −1 where there is none. */
+  /** The place of a healthy model's token; −1 where there is none. @param {string} name @param {T.Now} now @param {Side} side @param {number} token */
   function place(name, now, side, token) {
     if (isImage) return order(name, now.part, now.sample, side).indexOf(token);
-    const size = looks(name, now.part).sizes[now.sample][side === "queries" ? 0 : 1];
+    const size = sizes(name, now.part)[now.sample][side === "queries" ? 0 : 1];
     return token < size ? token : -1;
   }
+  /** @param {string} name @param {T.Now} now @param {Side} side @param {number} at */
   const token = (name, now, side, at) => (isImage ? order(name, now.part, now.sample, side)[at] : at);
 
   return {
-    ...facts, isImage, patches, result, looks, row, rows, words, place, token,
+    ...facts, isImage, patches, result, looks, sizes, row, rows, words, place, token,
+    healthy: () => model.get("_results")[""],
     pixels: decode(Uint8Array, model.get("_pixels")),
+    /** @param {string[]} on */
     combination: (on) => mistakes.filter(({ name }) => on.includes(name)).map(({ name }) => name).join("+"),
     mistake: Object.fromEntries(mistakes.map((one) => [one.name, one])),
   };
@@ -111,6 +128,7 @@ function readData(model) {
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
   const data = readData(model);
   const { n, n_layers, n_heads, isImage, parts, shown, mistakes } = data;
@@ -121,10 +139,12 @@ function render({ model, el }) {
 
   // ------------------------------------------------ words
   const things = isImage ? "images" : "texts";
+  /** @type {Partial<Record<T.Part, string>>} */
   const PARTS = isImage ? { encoder: "self-attention" }
     : { encoder: "encoder: the source looks at itself", decoder: "decoder: what is written looks at itself", cross: "cross: what is written looks at the source" };
+  /** @param {unknown} value */
   const isNumber = (value) => typeof value === "number";
-  /** About three digits, whatever the size. */
+  /** About three digits, whatever the size. @param {T.Result["loss"]} value */
   function short(value) {
     if (!isNumber(value)) return "not a number";
     if (value === 0) return "0";
@@ -132,23 +152,33 @@ function render({ model, el }) {
     if (size >= 1e5 || size < 1e-4) return value.toExponential(1).replace("e+", "e").replaceAll("-", "−");
     return number(value, size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : size >= 0.01 ? 3 : 4);
   }
+  /** @param {number} share */
   const percent = (share) => `${number(100 * share, 1)} %`;
+  /** @param {number} whole */
   const count = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
+  /** @param {string} text */
   const quote = (text) => (text === "" ? "nothing" : `“${text}”`);
+  /** @param {string} text */
   const withCode = (text) => text.split("`").map((piece, i) => (i % 2 ? h("code", {}, piece) : piece));
+  /** @param {number} i */
   const saySample = (i) => (isImage ? `image ${i + 1} (class ${shown[i].target})` : `text ${i + 1}: ${shown[i].text}`);
+  /** @param {string[]} on */
   const titles = (on) => list(mistakes.filter(({ name }) => on.includes(name)).map(({ title }) => title));
+  /** @param {number} i */
+  const sayPatch = (i) => `patch row ${Math.floor(i / data.columns) + 1}, column ${(i % data.columns) + 1}`;
+  /** @param {string} name @param {T.Now} now @param {Side} side @param {number} token */
   function sayToken(name, now, side, token) {
     const at = data.place(name, now, side, token);
-    if (at < 0) return null;
+    if (at < 0) return "–";
     const word = data.words(name, now, side)[at];
-    if (isImage) return /^\d+$/.test(word) && data.columns ? `patch row ${Math.floor((word - 1) / data.columns) + 1}, column ${((word - 1) % data.columns) + 1}` : word;
+    if (isImage) return /^\d+$/.test(word) && data.columns ? sayPatch(Number(word) - 1) : word;
     return `${side === "queries" ? "query" : "key"} ${at + 1} “${visible(word)}”`;
   }
   const waiting = "This combination has not been computed, and that needs Python. Python is asked; if no answer comes, no kernel is running: run the cell that made this widget.";
 
+  /** @param {T.Now} now */
   function sayAll(now) {
-    const healthy = data.result("");
+    const healthy = data.healthy();
     const name = data.combination(now.on);
     if (!now.on.length) {
       return `No mistake is switched on. The model gets ${healthy.right} of ${n} ${things} right (${percent(healthy.accuracy)}), with a loss of ${short(healthy.loss)}.${sayPointed(now, name)}`;
@@ -162,11 +192,12 @@ function render({ model, el }) {
     return `${who}: ${wrong.right} of ${n} ${things} right (${percent(wrong.accuracy)}), ${difference}${guess}. ` +
       `The loss is ${short(wrong.loss)} in place of ${short(healthy.loss)}, the gradient's norm ${short(wrong.gradient)} in place of ${short(healthy.gradient)}.${sayPointed(now, name)}`;
   }
-  /** The two weights at which the reader points. */
+  /** The two weights at which the reader points. @param {T.Now} now @param {string} name */
   function sayPointed(now, name) {
     if (!hasWeights) return "";
     const asks = sayToken("", now, "queries", now.query);
     const asked = sayToken("", now, "keys", now.key);
+    /** @param {string} which */
     const weight = (which) => {
       if (!data.looks(which, now.part)) return null;
       const [query, key] = [data.place(which, now, "queries", now.query), data.place(which, now, "keys", now.key)];
@@ -177,27 +208,34 @@ function render({ model, el }) {
     const beside = !now.on.length ? "" : wrong === null ? ", and there is no such weight with the mistake" : `, with the mistake ${wrong}`;
     return ` Layer ${now.layer + 1}, ${sayHead(now.head)}: ${asks} gives ${asked} the weight ${right}${beside}.`;
   }
+  /** @param {T.Now} _ */
   function sayExample({ sample, on }) {
     const { target, text } = shown[sample];
+    /** @param {T.Result} result */
     const says = (result) => (result.predictions[sample] === null ? "nothing: its numbers are not numbers (NaN)"
-      : isImage ? `${result.predictions[sample]}` : quote(result.predictions[sample]));
+      : isImage ? `${result.predictions[sample]}` : quote(String(result.predictions[sample])));
+    /** @param {T.Result} result */
     const judged = (result) => (result.predictions[sample] === target ? "right" : "wrong");
     const verb = isImage ? "says" : "writes";
-    const [healthy, wrong] = [data.result(""), data.result(data.combination(on))];
-    const whose = isImage ? `Example ${sample + 1} is of class ${target}.` : `${quote(text)} should become ${quote(target)}.`;
+    const [healthy, wrong] = [data.healthy(), data.result(data.combination(on))];
+    const whose = isImage ? `Example ${sample + 1} is of class ${target}.` : `${quote(text)} should become ${quote(String(target))}.`;
     const beside = !on.length || !wrong ? "" : ` With the ${on.length > 1 ? "mistakes" : "mistake"} it ${verb} ${says(wrong)}, ${judged(wrong)}.`;
     return `${whose} The model ${verb} ${says(healthy)}, ${judged(healthy)}.${beside}`;
   }
+  /** @param {T.Result} result */
   function sayGradients(result) {
     const none = data.gradients.filter((part) => result.gradients[part] === null);
     const missing = data.gradients.filter((part) => !(part in result.gradients));
+    /** @param {string[]} all */
     const few = (all) => (all.length > 6 ? `${all.slice(0, 5).join("; ")}; and ${all.length - 5} more` : all.join("; "));
     return (none.length ? `No gradient reaches ${few(none)}. ` : "") +
       (missing.length ? `Not among the model's own parameters, so never trained: ${few(missing)}.` : "");
   }
 
   // ------------------------------------------------ the parts
+  /** @param {string | number} value @param {string} text */
   const option = (value, text) => h("option", { value }, text);
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
   const boxes = mistakes.map((mistake) => {
     const input = h("input", { type: "checkbox", "data-part": "switch", value: mistake.name });
@@ -218,7 +256,7 @@ function render({ model, el }) {
     h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col" }, "as it is"), withHead, h("th", { scope: "col" }, "difference"))), numbersBody);
 
   const sampleSelect = h("select", { "data-part": "sample-select" }, ...shown.map((_, i) => option(i, capital(saySample(i)))));
-  const partSelect = h("select", { "data-part": "part-select" }, ...parts.map((part) => option(part, PARTS[part])));
+  const partSelect = h("select", { "data-part": "part-select" }, ...parts.map((part) => option(part, PARTS[part] ?? part)));
   const layerRange = h("input", { type: "range", "data-part": "layer-range", min: 1, max: n_layers, step: 1, disabled: n_layers === 1 });
   const layerOutput = h("span", { class: "headroom-value", "aria-hidden": "true" });
   const headSelect = h("select", { "data-part": "head-select" }, option("mean", "mean of heads"), ...[...Array(n_heads).keys()].map((i) => option(i, `head ${i + 1}`)));
@@ -229,6 +267,7 @@ function render({ model, el }) {
   const example = h("span", { "data-part": "example" });
   const exampleBox = h("div", { class: "headroom-example" }, ...(isImage ? [digit] : []), example);
 
+  /** @param {string} part */
   const surface = (part) => h("canvas", { "data-part": part, tabindex: 0, role: "application", "aria-roledescription": "matrix of attention", "aria-describedby": id });
   const panels = ["healthy", "broken"].map((which) => {
     const [canvas, title, note] = [surface(which), h("div", { class: "headroom-title" }), h("p", { class: "headroom-note" })];
@@ -240,6 +279,7 @@ function render({ model, el }) {
       h("span", { class: "headroom-note" }, "Rows are queries (Q), columns keys (K).", isImage && data.columns ? " Patches are numbered row by row." : "")]
     : [h("p", { class: "headroom-note" }, "This model has no attention weights of the form (images, layers, heads, queries, keys), so none are drawn.")];
 
+  /** @param {string} kind */
   const bar = (kind) => h("div", { class: `headroom-bar headroom-of-${kind}` });
   const gradientRows = data.gradients.map((part) => {
     const [right, wrong] = [bar("healthy"), bar("broken")];
@@ -256,6 +296,7 @@ function render({ model, el }) {
   const key = h("div", { class: "headroom-note headroom-key", "aria-hidden": "true" }, bar("healthy"), "as it is", bar("broken"), "with the mistake; the scale is logarithmic");
 
   const table = tableView(() => fillTable(choice.now()), "Table of weights");
+  /** @param {...string} all */
   const keys = (...all) => all.flatMap((text, i) => [...(i ? [" "] : []), h("kbd", {}, text)]);
   const computed = h("span");
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "What is computed, keys, pointer and Python"),
@@ -277,39 +318,40 @@ function render({ model, el }) {
   const schedule = repaint(() => paint(), { model, names: [...CHOICES, "_results", "_attention"], canvases: [root], signal });
   const choice = choices(model, CHOICES, { schedule, also: follow, signal });
 
-  /** Query and key exist in what is shown; Python does the same. */
+  /** Query and key exist in what is shown; Python does the same. @param {Partial<T.Now>} changes */
   function follow(changes) {
     if (!hasWeights || !("sample" in changes || "part" in changes)) return;
     const now = { ...choice.now(), ...changes };
-    const [queries, keyed] = data.looks("", now.part).sizes[now.sample];
+    const [queries, keyed] = data.sizes("", now.part)[now.sample];
     changes.query = Math.min(now.query, queries - 1);
     changes.key = Math.min(now.key, keyed - 1);
   }
+  /** @param {{ name: string, slot: string, input: HTMLInputElement }} _ */
   function switchOn({ name, slot, input }) {
     const others = choice.now().on.filter((one) => one !== name && !(input.checked && data.mistake[one].slot === slot));
     choice.choose({ on: input.checked ? [...others, name] : others });
   }
 
   // ------------------------------------------------ painting a state
-  let painted = null; // what the checkboxes and the gradients show
+  let painted = ""; // what the checkboxes and the gradients show
   function paint() {
     const now = choice.now();
     const name = data.combination(now.on);
-    const ready = data.result(name) !== undefined;
-    const known = `${name} ${ready} ${Object.keys(model.get("_results")).length}`;
-    if (hasWeights) paintPanels(now, ready ? name : null);
+    const result = data.result(name) ?? null;
+    const known = `${name} ${result !== null} ${Object.keys(model.get("_results")).length}`;
+    if (hasWeights) paintPanels(now, result && name);
     if (isImage) paintDigit(now.sample);
     for (const one of CHOICES) root.setAttribute(one === "part" ? "data-part-shown" : `data-${one}`, one === "on" ? name : String(now[one] ?? "mean"));
-    sampleSelect.value = now.sample;
+    sampleSelect.value = String(now.sample);
     partSelect.value = now.part;
-    layerRange.value = now.layer + 1;
+    layerRange.value = String(now.layer + 1);
     layerRange.setAttribute("aria-valuetext", `layer ${now.layer + 1} of ${n_layers}`);
     layerOutput.textContent = `${now.layer + 1} of ${n_layers}`;
-    headSelect.value = now.head ?? "mean";
+    headSelect.value = String(now.head ?? "mean");
     example.textContent = sayExample(now);
     if (isImage) digit.setAttribute("aria-label", capital(saySample(now.sample)));
     live.say(sayAll(now));
-    fillNumbers(now, ready ? data.result(name) : null);
+    fillNumbers(now, result);
     if (painted !== known) {
       painted = known;
       for (const { name: one, input } of boxes) input.checked = now.on.includes(one);
@@ -318,7 +360,7 @@ function render({ model, el }) {
         ? mistakes.filter((one) => now.on.includes(one.name)).map((one) => h("p", {}, h("b", {}, `${capital(one.title)}. `), ...withCode(one.what)))
         : [h("p", {}, "Each mistake is made in a copy of the model, and beside it you see the model as it is.")]));
       withHead.textContent = now.on.length > 1 ? "with the mistakes" : "with the mistake";
-      fillGradients(ready ? data.result(name) : null, now.on.length > 0);
+      fillGradients(result, now.on.length > 0);
       const singles = mistakes.filter((one) => data.result(one.name)).length;
       computed.textContent = `Computed so far: ${singles} of ${mistakes.length} single mistakes, and ${Object.keys(model.get("_results")).length - 1 - singles} combinations.`;
     }
@@ -326,36 +368,43 @@ function render({ model, el }) {
   }
 
   // ---- attention
+  /** @param {T.Now} now @param {string | null} name */
   function paintPanels(now, name) {
     const shownNow = panels.map(({ which }) => (which === "healthy" ? "" : now.on.length ? name : null));
-    const drawn = shownNow.map((one) => one !== null && data.looks(one, now.part) !== undefined);
     const colours = themeColours(root);
-    const matrices = shownNow.map((one, i) => (drawn[i] ? data.rows(one, now) : []));
-    const high = matrices.reduce((most, rows) => rows.reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), most), 0);
-    panels.forEach(({ which, canvas, title, note }, i) => {
-      canvas.hidden = !drawn[i];
-      if (drawn[i]) paintMatrix(canvas, shownNow[i], now, matrices[i], high, colours);
+    const matrices = shownNow.map((one) => (one !== null && data.looks(one, now.part) ? data.rows(one, now) : null));
+    const high = matrices.reduce((most, rows) => (rows ?? []).reduce((top, row) => row.reduce((a, b) => Math.max(a, b), top), most), 0);
+    panels.forEach(({ canvas }, i) => {
+      const [one, matrix] = [shownNow[i], matrices[i]];
+      canvas.hidden = !matrix;
+      if (one !== null && matrix) paintMatrix(canvas, one, now, matrix, high, colours);
     });
     panels.forEach(({ which, canvas, title, note }, i) => { // texts after pictures: a change in between would lay out anew
       title.textContent = which === "healthy" ? "As it is" : now.on.length ? `With the ${now.on.length > 1 ? "mistakes" : "mistake"}: ${titles(now.on)}` : "With a mistake";
-      note.textContent = drawn[i] ? sayLooks(shownNow[i], now.part) : !now.on.length ? "Switch one on, and its attention stands here."
-        : name === null ? "Not computed yet." : "Its weights are not numbers (NaN): something was divided by 0, or has grown beyond all bounds.";
+      const one = shownNow[i];
+      note.textContent = one !== null ? sayLooks(one, now.part) : now.on.length ? "Not computed yet." : "Switch one on, and its attention stands here.";
       canvas.setAttribute("aria-label", `${title.textContent}: weights of layer ${now.layer + 1}, ${sayHead(now.head)}. Arrow keys move query and key.`);
     });
     scaleLegend.set(0, high, "Both pictures have one scale, up to the largest weight in them.");
   }
+  /** @param {string} name @param {T.Part} part */
   function sayLooks(name, part) {
-    const { largest, lowest_sum, highest_sum, moved } = data.looks(name, part);
+    const looks = data.looks(name, part);
+    if (!looks) return "Its weights are not numbers (NaN): something was divided by 0, or has grown beyond all bounds.";
+    const { largest, lowest_sum, highest_sum, moved } = looks;
     const off = Math.max(Math.abs(lowest_sum - 1), Math.abs(highest_sum - 1)) > SUMS_OFF;
     return `A query's largest weight is ${number(largest)} on average. ` +
       (off ? `Rows sum to ${number(lowest_sum)} up to ${number(highest_sum)}, and not to 1. ` : "Every row sums to 1. ") +
       (name !== "" && moved !== null ? `${percent(moved)} of the weight lies elsewhere.` : "");
   }
+  /** @param {Canvas} canvas @param {string} name @param {T.Now} now @param {Numbers[]} matrix @param {number} high @param {Colours} colours */
   function paintMatrix(canvas, name, now, matrix, high, colours) {
     const [queries, keyed] = [matrix.length, matrix[0].length];
-    const words = ["queries", "keys"].map((side) => data.words(name, now, side).map(visible));
+    /** @type {Side[]} */
+    const sides = ["queries", "keys"];
+    const words = sides.map((side) => data.words(name, now, side).map(visible));
     const available = canvas.clientWidth;
-    const measure = canvas.getContext("2d");
+    const measure = penOf(canvas);
     measure.font = "bold 12px system-ui, sans-serif";
     const widest = words.map((all) => Math.min(66, Math.max(...all.map((word) => measure.measureText(word).width))));
     let [left, top] = [widest[0] + 20, widest[1] + 18];
@@ -373,30 +422,36 @@ function render({ model, el }) {
     const named = { query: query >= 0 ? query : null, key: key >= 0 ? key : null };
     paintNames(context, { rows, columns, ...named, left, top, cell, longest: 9, colours });
   }
+  /** @param {number} sample */
   function paintDigit(sample) {
     const { width, height, channels } = data;
     digit.style.aspectRatio = `${width} / ${height}`;
     const plain = document.createElement("canvas");
     [plain.width, plain.height] = [width, height];
-    const image = plain.getContext("2d").createImageData(width, height);
+    const image = penOf(plain).createImageData(width, height);
     const from = sample * width * height * channels;
     for (let i = 0; i < width * height; i++) {
       for (let c = 0; c < 3; c++) image.data[4 * i + c] = data.pixels[from + i * channels + (channels === 3 ? c : 0)];
       image.data[4 * i + 3] = 255;
     }
-    plain.getContext("2d").putImageData(image, 0, 0);
+    penOf(plain).putImageData(image, 0, 0);
     const { context, width: w, height: ht } = prepare(digit);
     context.drawImage(plain, 0, 0, w, ht);
   }
 
   // ---- numbers
+  /** @param {T.Now} now @param {T.Result | null} wrong */
   function fillNumbers(now, wrong) {
-    const healthy = data.result("");
+    const healthy = data.healthy();
     const beside = now.on.length ? wrong : null;
-    const [before, after] = [data.looks("", now.part), beside && data.looks(data.combination(now.on), now.part)];
+    const [before, after] = [data.looks("", now.part), beside && (beside.looks[now.part] ?? null)];
+    /** @param {unknown} a @param {unknown} b */
     const times = (a, b) => (isNumber(a) && isNumber(b) && a > 0 ? `${short(b / a)} ×` : "");
+    /** @param {number} a @param {number} b @param {(size: number) => string} say */
     const less = (a, b, say) => (b > a ? "+" : b < a ? "−" : "±") + say(Math.abs(b - a));
+    /** @param {T.Looks} looks */
     const sums = (looks) => (looks.highest_sum - looks.lowest_sum < SUMS_OFF ? number(looks.highest_sum) : `${number(looks.lowest_sum)} to ${number(looks.highest_sum)}`);
+    /** @type {T.Line[]} */
     const lines = [
       ["accuracy", "right", percent(healthy.accuracy), beside && percent(beside.accuracy), beside && less(100 * healthy.accuracy, 100 * beside.accuracy, (d) => `${number(d, 1)} points`), [healthy.accuracy, beside?.accuracy]],
       ["loss", "loss, nats", short(healthy.loss), beside && short(beside.loss), beside && times(healthy.loss, beside.loss)],
@@ -407,13 +462,14 @@ function render({ model, el }) {
       lines.push(["largest", "a query's largest weight, mean", number(before.largest), after && number(after.largest), after && less(before.largest, after.largest, number)],
         ["sums", "a row of weights sums to", sums(before), after && sums(after), ""]);
     }
-    const cells = ([name, title, ...rest]) => {
-      const shares = rest[3];
-      return h("tr", { "data-number": name }, h("th", { scope: "row" }, title), ...rest.slice(0, 3).map((text, i) => {
+    /** @param {T.Line} _ */
+    const cells = ([name, title, right, wrong, difference, shares]) => {
+      return h("tr", { "data-number": name }, h("th", { scope: "row" }, title), ...[right, wrong, difference].map((text, i) => {
         const cell = h("td", {}, text || "–");
-        if (shares && isNumber(shares[i])) {
+        const share = shares?.[i];
+        if (share !== undefined) {
           const strip = bar(i ? "broken" : "healthy");
-          strip.style.width = `${100 * shares[i]}%`;
+          strip.style.width = `${100 * share}%`;
           cell.append(h("div", { class: "headroom-track", "aria-hidden": "true" }, strip));
         }
         return cell;
@@ -424,17 +480,21 @@ function render({ model, el }) {
     numbersBody.dataset.text = text;
     numbersBody.replaceChildren(...lines.map(cells));
   }
+  /** @param {T.Result | null} wrong @param {boolean} switched */
   function fillGradients(wrong, switched) {
-    const healthy = data.result("");
+    const healthy = data.healthy();
     const beside = switched ? wrong : null;
-    const all = [healthy, beside].flatMap((one) => (one ? Object.values(one.gradients) : [])).filter((one) => isNumber(one) && one > 0);
+    const all = [healthy, beside].flatMap((one) => (one ? Object.values(one.gradients) : [])).filter(isNumber).filter((one) => one > 0);
     const low = Math.floor(Math.log10(Math.min(...all, 1)));
     const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...all, 1e-9))));
+    /** @param {unknown} value */
     const wide = (value) => (isNumber(value) && value > 0 ? `${(100 * Math.max(0.01, (Math.log10(value) - low) / (high - low)))}%` : "0");
+    /** @param {T.Result | null} result @param {string} part */
     const say = (result, part) => {
       if (!result) return "–";
       if (!(part in result.gradients)) return "not trained";
-      return result.gradients[part] === null ? "none" : short(result.gradients[part]);
+      const size = result.gradients[part];
+      return size === null ? "none" : short(size);
     };
     [low, high].forEach((power, i) => (ends[i].textContent = short(10 ** power)));
     for (const { part, right, wrong: other, before, after } of gradientRows) {
@@ -446,33 +506,38 @@ function render({ model, el }) {
     gradientNote.textContent = beside ? sayGradients(beside) : "";
     gradientNote.hidden = !gradientNote.textContent;
   }
+  /** @param {T.Now} now */
   function fillTable(now) {
     const name = data.combination(now.on);
     const beside = now.on.length && data.looks(name, now.part) ? name : null;
+    /** @param {string} which @param {Side} side @param {number} token */
     const place = (which, side, token) => data.place(which, now, side, token);
     const right = data.row("", now, place("", "queries", now.query));
     const asks = beside === null ? -1 : place(beside, "queries", now.query);
-    const wrong = asks < 0 ? null : data.row(beside, now, asks);
+    const wrong = beside === null || asks < 0 ? null : data.row(beside, now, asks);
+    /** @param {string} text */
     const column = (text) => h("th", { scope: "col" }, text);
     return h("table", {},
       h("caption", {}, `Weights of ${sayToken("", now, "queries", now.query)}: layer ${now.layer + 1}, ${sayHead(now.head)}`),
       h("thead", {}, h("tr", {}, column("key"), column("as it is"), column("with the mistake"))),
       h("tbody", {}, ...[...right.keys()].map((token) => {
-        const at = wrong ? place(beside, "keys", token) : -1;
-        return h("tr", {}, h("th", { scope: "row" }, sayToken("", now, "keys", token)), h("td", {}, number(right[token], 3)), h("td", {}, at < 0 ? "–" : number(wrong[at], 3)));
+        const at = wrong && beside !== null ? place(beside, "keys", token) : -1;
+        return h("tr", {}, h("th", { scope: "row" }, sayToken("", now, "keys", token)), h("td", {}, number(right[token], 3)), h("td", {}, wrong && at >= 0 ? number(wrong[at], 3) : "–"));
       })));
   }
 
   // ------------------------------------------------ pointer and keys
+  /** @param {string} which */
   const shownIn = (which) => (which === "healthy" ? "" : data.combination(choice.now().on));
   for (const { which, canvas } of hasWeights ? panels : []) {
+    /** @param {MouseEvent} event */
     const at = (event) => {
       const now = choice.now();
       const r = canvas.getBoundingClientRect();
       const [left, top, cell] = ["left", "top", "cell"].map((what) => Number(canvas.dataset[what]));
       const [query, key] = [Math.floor((event.clientY - r.top - top) / cell), Math.floor((event.clientX - r.left - left) / cell)];
       const name = shownIn(which);
-      const [queries, keyed] = data.looks(name, now.part).sizes[now.sample];
+      const [queries, keyed] = data.sizes(name, now.part)[now.sample];
       if (query < 0 || key < 0 || query >= queries || key >= keyed) return null;
       return { query: data.token(name, now, "queries", query), key: data.token(name, now, "keys", key) };
     };
@@ -483,24 +548,30 @@ function render({ model, el }) {
       canvas.focus({ preventScroll: true });
     }, { signal });
   }
+  /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   for (const one of boxes) on(one.input, "change", () => switchOn(one));
   on(off, "click", () => choice.choose({ on: [] }));
   on(sampleSelect, "change", () => choice.choose({ sample: Number(sampleSelect.value) }));
-  on(partSelect, "change", () => choice.choose({ part: partSelect.value }));
+  on(partSelect, "change", () => choice.choose({ part: parts[partSelect.selectedIndex] }));
   on(layerRange, "input", () => choice.choose({ layer: Number(layerRange.value) - 1 }));
   on(headSelect, "change", () => choice.choose({ head: headSelect.value === "mean" ? null : Number(headSelect.value) }));
 
+  /** @param {string} pressed */
   function press(pressed) {
     const now = choice.now();
     const { query, key, layer, head, sample } = now;
-    const [queries, keyed] = data.looks("", now.part).sizes[sample];
+    const [queries, keyed] = data.sizes("", now.part)[sample];
+    /** @param {number} at @param {number} step @param {number} size */
     const along = (at, step, size) => Math.min(size - 1, Math.max(0, at + step));
+    /** @param {number} by */
     const stepLayer = (by) => choice.choose({ layer: along(layer, by, n_layers) });
+    /** @param {number} by */
     const stepHead = (by) => {
       const next = cycle(head === null ? 0 : head + 1, by, n_heads + 1); // 0: the mean
       choice.choose({ head: next === 0 ? null : next - 1 });
     };
+    /** @type {Record<string, () => unknown>} */
     const actions = {
       ArrowUp: () => choice.choose({ query: along(query, -1, queries) }),
       ArrowDown: () => choice.choose({ query: along(query, 1, queries) }),

@@ -29,6 +29,7 @@ import {
   repaint, sayHead, tableView, themeColours, uniqueName, visible, write,
 } from "./shared.js";
 
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["source", "method", "temperature", "seed", "beams", "step", "hypothesis", "taken", "layer", "head"];
 const DATA = ["_facts", "_prefixes", "_logits", "_attention", "_seeds", "_noise"];
 const ROWS = 6; // candidates that have a row of their own
@@ -760,6 +761,7 @@ function render({ model, el }) {
       if (taken.length) choice.choose({ taken: [] });
       else if (hypothesis !== null) choice.choose({ hypothesis: null });
     };
+    /** @type {Record<string, () => unknown>} */
     const actions = {
       ArrowLeft: jumps.back, ArrowRight: jumps.next, Home: jumps.first, End: jumps.last,
       "[": () => stepLayer(-1), "]": () => stepLayer(1), h: () => stepHead(1), H: () => stepHead(-1), 0: () => choice.choose({ head: null }),

@@ -23,7 +23,7 @@
  */
 import {
   capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number,
-  paintFrame, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
+  paintFrame, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
 } from "./shared.js";
 
 const SIDE = 28; // pixels of an image along each side
@@ -37,6 +37,7 @@ const NEAR = 0.25; // a point nearer than this to the last one adds nothing
 const STEP = 1; // pixels that a key moves the pen
 const LEAP = 4; // … with Shift
 const LATE_MS = 1000; // Python's answer is missed after this long
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["example", "layer", "head", "overlay", "centred", "mistake"];
 
 // ---------------------------------------------------------------- ink
@@ -136,7 +137,7 @@ const GREYS = new Uint32Array(new Uint8ClampedArray([...Array(256).keys()].flatM
 function greyPicture(side) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [side, side];
-  const context = canvas.getContext("2d");
+  const context = penOf(canvas);
   const data = context.createImageData(side, side);
   const shades = new Uint32Array(data.data.buffer);
   return (inkAt) => {
@@ -683,6 +684,7 @@ function render({ model, el }) {
       choice.choose({ head: next === 0 ? null : next - 1 });
     };
     const stepExample = (by) => startFrom(example === null ? (by > 0 ? 0 : n - 1) : cycle(example, by, n));
+    /** @type {Record<string, () => unknown>} */
     const actions = {
       " ": lower,
       Enter: lower,

@@ -21,11 +21,12 @@
  *   data-norm, data-sample, data-token, data-feature, data-locked, data-eps, data-affine on the root: what is shown now
  */
 import {
-  capital, choices, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, prepare,
-  repaint, tableView, themeColours, uniqueName,
+  capital, choices, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, penOf,
+  prepare, repaint, tableView, themeColours, uniqueName,
 } from "./shared.js";
 
 const NORMS = ["none", "LayerNorm", "RMSNorm", "BatchNorm"];
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["norm", "sample", "token", "feature", "locked", "eps", "affine"];
 const MOVED = 0.001; // by how much an output must move to be marked
 const SAME = 1e-5; // relative to outputs of size 1: float32 computes no better
@@ -407,7 +408,7 @@ function render({ model, el }) {
   const pixels = document.createElement("canvas"); // one pixel a number, to be drawn large
   function layout(canvas, large) {
     const { clientWidth } = canvas;
-    const context = canvas.getContext("2d");
+    const context = penOf(canvas);
     context.font = "12px system-ui, sans-serif";
     const widest = large && data.words ? Math.max(...data.words.flat().map((one) => context.measureText(one).width)) : 8;
     const left = large ? Math.min(74, widest + 10) : 2;
@@ -462,7 +463,7 @@ function render({ model, el }) {
     const { context } = prepare(canvas);
     const reach = reachOf(values) || 1;
     [pixels.width, pixels.height] = [features, samples * tokens];
-    const own = pixels.getContext("2d");
+    const own = penOf(pixels);
     const frame = own.createImageData(features, samples * tokens);
     const colour = new Uint32Array(frame.data.buffer);
     for (let one = 0; one < size; one++) colour[one] = PIXELS_SIGNED[Math.round((values[one] / reach + 1) * 511.5)];
@@ -701,6 +702,7 @@ function render({ model, el }) {
   function press({ key: pressed, shiftKey }) {
     const { norm, eps, affine, locked } = choice.now();
     const lock = () => choice.choose({ locked: !locked });
+    /** @type {Record<string, () => unknown>} */
     const actions = {
       Enter: lock,
       " ": lock,

@@ -26,6 +26,7 @@ import {
   bitmap, choices, decode, guardKeys, h, legend, liveLine, needsPython, number, onPointer, prepare, repaint, tableView, uniqueName,
 } from "./shared.js";
 
+/** @type {(keyof T.Now)[]} */
 const CHOICES = ["kind", "position", "dimension", "shift", "base", "d_model", "n_positions", "measure", "locked"];
 const SENT_AGAIN = ["_yours", "_yours_facts"]; // when the reader's function has made another table
 const NAMES = { "sin-cos": "Sin-cos", learned: "Learned", rotary: "Rotary", yours: "Yours" };
@@ -840,6 +841,7 @@ function render({ model, el }) {
     const stepKind = (by) => choice.choose({ kind: kinds[(kinds.indexOf(now.kind) + by + kinds.length) % kinds.length] });
     const stepBase = (by) => choice.choose({ base: nearest(Math.round((Math.log10(now.base) + by) * 20) / 20) });
     const lock = () => choice.choose({ locked: !now.locked });
+    /** @type {Record<string, () => unknown>} */
     const actions = {
       ArrowUp: () => move(-1),
       ArrowDown: () => move(1),

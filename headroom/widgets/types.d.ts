@@ -67,8 +67,87 @@ export interface PictureRow {
   low: number;
   high: number;
 }
-/** An element that is not the document's own, such as `<b>`, and one that says what it holds. */
+/** How a widget listens to its own elements, until its view ends. */
+export type On = <Type extends keyof HTMLElementEventMap>(
+  target: HTMLElement,
+  type: Type,
+  handle: (event: HTMLElementEventMap[Type]) => unknown,
+) => void;
 export interface Legend {
   element: HTMLElement;
   set(low: number, high: number, text: string): void;
+}
+
+export namespace BugSwitches {
+  type Part = "encoder" | "decoder" | "cross";
+  interface Now {
+    on: string[];
+    sample: number;
+    part: Part;
+    layer: number;
+    head: number | null;
+    query: number;
+    key: number;
+  }
+  /** Which weights: of what `Now` holds, all that is needed to find them. */
+  type Place = Pick<Now, "part" | "sample" | "layer" | "head">;
+  interface Mistake {
+    name: string;
+    title: string;
+    what: string;
+    group: string;
+    slot: string;
+  }
+  /** An example: of images only the class, of texts what is read and written as well. */
+  interface Example {
+    target: number | string;
+    text: string;
+    read: string[];
+    given: string[];
+    next: string[];
+  }
+  interface Facts {
+    kind: "image" | "text";
+    n: number;
+    n_layers: number;
+    n_heads: number;
+    n_classes: number;
+    rows: number;
+    columns: number;
+    height: number;
+    width: number;
+    channels: number;
+    parts: Part[];
+    gradients: string[];
+    mistakes: Mistake[];
+    shown: Example[];
+  }
+  interface Looks {
+    largest: number;
+    lowest_sum: number;
+    highest_sum: number;
+    moved: number | null;
+    sizes: [queries: number, keys: number][];
+  }
+  interface Result {
+    accuracy: number;
+    right: number;
+    loss: number | string;
+    gradient: number | string;
+    gradients: Record<string, number | string | null>;
+    parameters: number;
+    predictions: (number | string | null)[];
+    looks: Partial<Record<Part, Looks>>;
+    no_class: boolean;
+    class_last: boolean;
+    own_keys: boolean;
+  }
+  /** A line of the table of numbers: its name, its title, its three cells, and shares to be drawn as bars. */
+  type Line = [string, string, string, string | null, string | null, [number, number | undefined]?];
+  interface Traits extends Now {
+    _facts: Facts;
+    _pixels: Bytes;
+    _results: Record<string, Result>;
+    _attention: Record<string, Bytes>;
+  }
 }
