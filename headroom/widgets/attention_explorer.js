@@ -828,6 +828,7 @@ function render({ model, el }) {
     onPointer(small, signal, (event) => { const place = at(event); if (place) point(place); }, leave);
   }
 
+  /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   on(sampleSelect, "change", () => choice.choose({ sample: Number(sampleSelect.value) }));
   on(layerRange, "input", () => choice.choose({ layer: Number(layerRange.value) - 1 }));

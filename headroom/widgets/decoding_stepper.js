@@ -707,6 +707,7 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ pointer
+  /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   on(sourceSelect, "change", () => {
     if (model.get("_problem")) tell("");

@@ -609,6 +609,7 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ pointer
+  /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   const inPixels = ({ clientX, clientY }) => {
     const r = pad.getBoundingClientRect();

@@ -24,7 +24,9 @@ import {
   capital, choices, css, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, onPointer, penOf,
   prepare, repaint, tableView, themeColours, uniqueName,
 } from "./shared.js";
+/** @import { Canvas, Child, Colours, Legend, Model, On, Pen, Point, View, NormExplorer as T } from "./types" */
 
+/** @type {T.Norm[]} */
 const NORMS = ["none", "LayerNorm", "RMSNorm", "BatchNorm"];
 /** @type {(keyof T.Now)[]} */
 const CHOICES = ["norm", "sample", "token", "feature", "locked", "eps", "affine"];
@@ -39,7 +41,7 @@ const LARGEST = 360; // height of a large picture of the tensor, in pixels
 const SIGNED = "7f3b08 b35806 e08214 fdb863 fee0b6 f7f7f7 d8daeb b2abd2 8073ac 542788 2d004b".split(" ")
   .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
-/** The colour of a fraction −1…1. */
+/** The colour of a fraction −1…1. @param {number} fraction */
 function signed(fraction) {
   const place = (Math.min(1, Math.max(-1, fraction)) + 1) * ((SIGNED.length - 1) / 2);
   const below = Math.min(SIGNED.length - 2, Math.floor(place));
@@ -49,7 +51,7 @@ function signed(fraction) {
 // The same for whole tensors: one 32-bit pixel for each of 1024 fractions.
 const PIXELS_SIGNED = new Uint32Array(1024).map((_, i) => new Uint32Array(new Uint8ClampedArray([...signed(i / 511.5 - 1), 255]).buffer)[0]);
 
-/** A number of any size in few characters. */
+/** A number of any size in few characters. @param {number} value @param {number} [digits] */
 function amount(value, digits = 2) {
   const size = Math.abs(value) < ROUNDING ? 0 : Math.abs(value);
   if (size > 0 && (size < 0.5 * 10 ** -digits || size >= 1e4)) return value.toExponential(1).replace("e+", "e").replaceAll("-", "−");
@@ -58,15 +60,16 @@ function amount(value, digits = 2) {
 
 // ---------------------------------------------------------------- the numbers
 
-/** What one widget was given, and the arithmetic on it. Numbers count from 0, as they lie in memory. */
+/** What one widget was given, and the arithmetic on it. Numbers count from 0, as they lie in memory. @param {Model<T.Traits>} model */
 function readData(model) {
   const { shape, words, gamma, beta, module } = model.get("_facts");
   const [samples, tokens, features] = shape;
   const size = samples * tokens * features;
   const theirs = decode(Float64Array, model.get("_theirs"));
 
-  /** Which group a number belongs to, and how many groups there are. */
+  /** Which group a number belongs to, and how many groups there are. @param {T.Norm} norm @param {number} one */
   const groupOf = (norm, one) => (norm === "none" ? one : norm === "BatchNorm" ? one % features : Math.floor(one / features));
+  /** @param {T.Norm} norm @param {number} one */
   function members(norm, one) {
     if (norm === "none") return [one];
     const group = groupOf(norm, one);
@@ -74,7 +77,7 @@ function readData(model) {
     return Array.from({ length: features }, (_, i) => group * features + i);
   }
 
-  /** Mean and variance of some numbers; RMSNorm takes no mean off, so that its variance is the mean square. */
+  /** Mean and variance of some numbers; RMSNorm takes no mean off, so that its variance is the mean square. @param {T.Norm} norm @param {Float64Array} x @param {number[]} group */
   function statistics(norm, x, group) {
     let mean = 0, variance = 0;
     if (norm !== "RMSNorm") for (const one of group) mean += x[one] / group.length;
@@ -82,7 +85,7 @@ function readData(model) {
     return { mean, variance };
   }
 
-  /** What a norm makes of x: { out, roots }, a number each; `roots` is what it was divided by. */
+  /** What a norm makes of x: { out, roots }, a number each; `roots` is what it was divided by. @param {T.Norm} norm @param {Float64Array} x @param {number} eps @param {boolean} affine */
   function normalise(norm, x, eps, affine) {
     const out = Float64Array.from(x);
     const roots = new Float64Array(size).fill(1);
@@ -107,13 +110,16 @@ function readData(model) {
     samples, tokens, features, size, words, gamma, beta, module, theirs, members, statistics, normalise,
     hasAffine: Boolean(gamma || beta),
     start: decode(Float64Array, model.get("_start")),
+    /** @param {T.Place} _ */
     at: ({ sample, token, feature }) => (sample * tokens + token) * features + feature,
+    /** @param {number} one */
     place: (one) => ({ sample: Math.floor(one / (tokens * features)), token: Math.floor(one / features) % tokens, feature: one % features }),
   };
 }
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
   const data = readData(model);
   const { samples, tokens, features, size, start, theirs, module: told } = data;
@@ -121,18 +127,25 @@ function render({ model, el }) {
   const ended = new AbortController(); // ends every listener with the view
   const { signal } = ended;
   const all = [...Array(size).keys()];
+  /** @type {Float64Array<ArrayBuffer> | null} */
   let draft = null; // x while it is dragged or typed: Python gets it when that ends
   const numbers = () => draft ?? decode(Float64Array, model.get("x"));
 
   // ------------------------------------------------ words
+  /** @param {number} n @param {string} one @param {string} [many] */
   const count = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
+  /** @param {T.Place} _ */
   const word = ({ sample, token }) => (data.words ? ` “${data.words[sample][token]}”` : "");
+  /** @param {T.Place} place */
   const sayToken = (place) => `sample ${place.sample + 1}, token ${place.token + 1}${word(place)}`;
+  /** @param {T.Place} place */
   const sayPlace = (place) => `${sayToken(place)}, feature ${place.feature + 1}`;
+  /** @param {T.Place} _ */
   const inPython = ({ sample, token, feature }) => `[${sample}, ${token}, ${feature}]`;
   const several = samples * tokens;
 
-  function sayGroup(norm, place, { mean, variance } = {}) {
+  /** @param {T.Norm} norm @param {T.Place} place @param {T.Statistics} _ */
+  function sayGroup(norm, place, { mean, variance }) {
     if (norm === "none") return "No norm: every number stays what it is.";
     if (norm === "BatchNorm") {
       const where = samples === 1 ? `all ${count(tokens, "token")}` : `all ${count(tokens, "token")} of all ${count(samples, "sample")}`;
@@ -142,7 +155,7 @@ function render({ model, el }) {
     if (norm === "RMSNorm") return `It shares the mean square ${amount(variance)} with ${whose}.`;
     return `It shares mean ${amount(mean)} and variance ${amount(variance)} with ${whose}.`;
   }
-  /** Where outputs have changed: { n, text, short }. */
+  /** Where outputs have changed: { n, text, short }. @param {number[]} changed */
   function sayChanged(changed) {
     const n = changed.length;
     if (!n) return { n, text: `no output changes by ${MOVED} or more`, short: "none changes" };
@@ -153,6 +166,7 @@ function render({ model, el }) {
       : `in ${inTokens} tokens of ${inSamples === 1 ? `sample ${places[0].sample + 1}` : `${inSamples} samples`}`;
     return { n, text: `${n} of ${count(size, "output")} ${n === 1 ? "changes" : "change"}, ${where}`, short: `${n} of ${size} change, ${where}` };
   }
+  /** @param {T.Look} _ */
   function sayAll({ now, place, value, result, stats, edited, changed }) {
     const becomes = now.norm === "none" ? amount(value) : `${amount(value)} becomes ${amount(result)}`;
     const parts = [`${now.norm === "none" ? "No norm" : now.norm}. ${capital(sayPlace(place))}: ${becomes}.`];
@@ -161,10 +175,10 @@ function render({ model, el }) {
     if (now.locked) parts.push("Locked: the arrow keys change it.");
     return parts.join(" ");
   }
-  /** Mean, variance, ε and the chosen number, calculated. */
+  /** Mean, variance, ε and the chosen number, calculated. @param {T.Look} _ */
   function sayCalculation({ now, place, value, result, stats: { mean, variance } }) {
     const { norm, eps, affine } = now;
-    if (norm === "none") return [sayGroup(norm)];
+    if (norm === "none") return [sayGroup(norm, place, { mean, variance })];
     const [scale, shift] = [affine && data.gamma?.[place.feature], affine && norm !== "RMSNorm" && data.beta?.[place.feature]];
     const top = norm === "RMSNorm" ? amount(value) : `(${amount(value)} − ${mean < 0 ? `(${amount(mean)})` : amount(mean)})`;
     const more = (typeof scale === "number" ? ` · γ ${amount(scale)}` : "") + (typeof shift === "number" ? ` + β ${shift < 0 ? `(${amount(shift)})` : amount(shift)}` : "");
@@ -177,6 +191,7 @@ function render({ model, el }) {
         `${more ? ", before γ and β" : ""}: numbers as small as these stay small.`;
     return [sum, role];
   }
+  /** @param {number} eps */
   const sayEps = (eps) => {
     const power = Math.log10(eps);
     if (Math.abs(power - Math.round(power)) > 1e-9) return eps < 0.01 || eps >= 100 ? eps.toExponential(1).replace("-", "−").replace("e+", "e") : amount(eps);
@@ -184,12 +199,15 @@ function render({ model, el }) {
   };
 
   // ------------------------------------------------ the parts
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
+  /** @param {string} part @param {string} text @param {string} name */
   const button = (part, text, name) => h("button", { type: "button", "data-part": part, "aria-label": name }, text);
   const valueInput = h("input", { type: "number", "data-part": "value-input", min: -MOST, max: MOST, step: "any" });
   const epsRange = h("input", { type: "range", "data-part": "eps-range", min: -12, max: 2, step: 0.5 });
   const epsOutput = h("span", { class: "headroom-value", "aria-hidden": "true" });
   const affineBox = h("input", { type: "checkbox", "data-part": "affine-box" });
+  /** @type {Record<string, [HTMLButtonElement, (value: number, one: number) => number]>} */
   const buttons = {
     "times-ten": [button("times-ten", "× 10", "Multiply all of x by 10"), (value) => value * 10],
     tenth: [button("tenth", "÷ 10", "Divide all of x by 10"), (value) => value / 10],
@@ -206,14 +224,17 @@ function render({ model, el }) {
 
   const id = `live-${unique}`;
   const live = liveLine(id);
+  /** @param {string} part */
   const picture = (part) => h("canvas", { "data-part": part, role: "img" });
   const tensor = h("canvas", { "data-part": "tensor", tabindex: 0, role: "application", "aria-roledescription": "tensor of numbers", "aria-describedby": id });
   const output = picture("output");
   const [before, after] = [picture("before"), picture("after")];
+  /** @param {...Child} parts */
   function panel(...parts) {
     const title = h("div", { class: "headroom-title" });
     const bar = legend();
-    bar.element.querySelector(".headroom-ramp").style.background = `linear-gradient(to right, ${SIGNED.map(css).join(", ")})`;
+    const ramp = /** @type {HTMLElement} */ (bar.element.querySelector(".headroom-ramp"));
+    ramp.style.background = `linear-gradient(to right, ${SIGNED.map(css).join(", ")})`;
     return { title, bar, element: h("div", { class: "headroom-panel" }, title, parts[0], bar.element, ...parts.slice(1)) };
   }
   const left = panel(tensor, before);
@@ -234,6 +255,7 @@ function render({ model, el }) {
   const own = told.name ? { canvas: picture("theirs"), compared: h("p", { "data-part": "compared" }), title: h("div", { class: "headroom-title" }, `What ${told.name} made of the x it started from`) } : null;
 
   const table = tableView(() => fillTable(), "Table of x and its norms");
+  /** @param {string} text */
   const key = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, "Pointer: a number under it is framed, with all that share its mean and variance. Press on a number of x and drag up or down to change it; a click locks it, a second click lets go. ",
@@ -255,20 +277,22 @@ function render({ model, el }) {
   const choice = choices(model, [...CHOICES, "x"], { schedule, signal });
   const current = () => data.at(choice.now());
 
-  const typing = () => root.getRootNode().activeElement === valueInput;
+  const typing = () => /** @type {Document | ShadowRoot} */ (root.getRootNode()).activeElement === valueInput;
+  /** @param {number} value @param {number} low @param {number} high */
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
-  /** A step suits the numbers around the chosen one: the power of ten between 3 and 32 % of their spread. */
+  /** A step suits the numbers around the chosen one: the power of ten between 3 and 32 % of their spread. @param {Float64Array} x @param {number} chosen */
   function stepOf(x, chosen) {
     const rest = all.filter((one) => one !== chosen);
     const { variance } = rest.length ? data.statistics("LayerNorm", x, rest) : { variance: 0 };
     const spread = Math.sqrt(variance) || Math.abs(x[rest[0] ?? chosen]) || 1;
     return clamp(10 ** Math.floor(Math.log10(spread * 1.0001) - 0.5), 1e-9, 1e4);
   }
-  /** Steps land on whole steps: 0.3, never 0.30000000000000004. */
+  /** Steps land on whole steps: 0.3, never 0.30000000000000004. @param {number} value @param {number} step */
   const stepped = (value, step) => {
     const to = clamp(value, -MOST, MOST);
     return Number((Math.round(to / step) * step).toPrecision(12));
   };
+  /** @param {number} one @param {number} value */
   function edit(one, value) {
     draft = Float64Array.from(numbers());
     draft[one] = value;
@@ -280,6 +304,7 @@ function render({ model, el }) {
     draft = null;
     choice.choose({ x: new DataView(x.buffer), ...more });
   }
+  /** @param {number} steps */
   function nudge(steps) {
     const x = numbers();
     const one = current();
@@ -287,28 +312,36 @@ function render({ model, el }) {
     edit(one, stepped(x[one] + steps * step, step));
     keep();
   }
+  /** @param {(value: number, one: number) => number} action */
   function change(action) {
     const x = Float64Array.from(numbers(), action);
     draft = null;
     if (x.every((value) => Math.abs(value) <= MOST)) choice.choose({ x: new DataView(x.buffer) });
   }
+  /** @param {number} power */
   const setEps = (power) => choice.choose({ eps: Number((10 ** clamp(power, -12, 2)).toPrecision(6)) });
 
   // ------------------------------------------------ painting a state
+  /** @type {Partial<Record<T.Norm, { name: string, out: Float64Array, roots: Float64Array }>>} */
   const starting = {}; // what each norm makes of the x it started from, while ε and the rest stay
+  /** @param {T.Norm} norm @param {T.Now} _ */
   function atStart(norm, { eps, affine }) {
     const name = `${eps} ${affine}`;
-    if (starting[norm]?.name !== name) starting[norm] = { name, ...data.normalise(norm, start, eps, affine) };
-    return starting[norm];
+    const known = starting[norm];
+    return known?.name === name ? known : (starting[norm] = { name, ...data.normalise(norm, start, eps, affine) });
   }
+  /** @param {Float64Array} now @param {Float64Array} then */
   const moved = (now, then) => all.filter((one) => Math.abs(now[one] - then[one]) >= MOVED);
+  /** @param {Float64Array} values */
   const reachOf = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
+  /** @returns {T.Look} */
   function look() {
     const now = choice.now();
     const x = numbers();
     const one = data.at(now);
-    const outs = {}, changed = {};
+    const outs = /** @type {T.Look["outs"]} */ ({});
+    const changed = /** @type {T.Look["changed"]} */ ({});
     for (const norm of NORMS) {
       outs[norm] = data.normalise(norm, x, now.eps, now.affine).out;
       changed[norm] = moved(outs[norm], atStart(norm, now).out);
@@ -330,21 +363,22 @@ function render({ model, el }) {
     paintTensor(output, outs[now.norm], { view, colours, norm: now.norm, then: atStart(now.norm, now).out, large: true });
     for (const { norm, small } of tiles) paintTensor(small, outs[norm], { view, colours, norm, then: atStart(norm, now).out });
     const difference = own && differing(now);
-    if (own) paintTensor(own.canvas, theirs, { view, colours, norm: now.norm, crossed: difference.where, large: true });
+    if (own && difference) paintTensor(own.canvas, theirs, { view, colours, norm: now.norm, crossed: difference.where, large: true });
     paintHistogram(before, x, "Before", view, colours);
     paintHistogram(after, outs[now.norm], "After", view, colours);
     writeTexts(view, difference);
   }
 
+  /** @param {T.Look} view @param {T.Difference | null} difference */
   function writeTexts(view, difference) {
     const { now, x, one, outs, changed, place, value, edited } = view;
     for (const name of CHOICES) root.setAttribute(`data-${name}`, String(now[name]));
     valueInput.setAttribute("aria-label", `Chosen number: ${sayPlace(place)}`);
     const step = stepOf(x, one);
-    valueInput.step = step;
+    valueInput.step = String(step);
     // What is being typed stays as it is typed.
-    if (!typing() || Number(valueInput.value) !== value) valueInput.value = Number(value.toPrecision(7));
-    epsRange.value = Math.log10(now.eps);
+    if (!typing() || Number(valueInput.value) !== value) valueInput.value = String(Number(value.toPrecision(7)));
+    epsRange.value = String(Math.log10(now.eps));
     epsRange.setAttribute("aria-valuetext", `ε = ${sayEps(now.eps)}`);
     epsOutput.textContent = sayEps(now.eps);
     affineBox.checked = now.affine;
@@ -354,6 +388,7 @@ function render({ model, el }) {
     const shape = `${count(samples, "sample")} × ${count(tokens, "token")} × ${count(features, "feature")}`;
     left.title.textContent = `Before: x, ${shape}`;
     right.title.textContent = now.norm === "none" ? "After no norm: the same" : `After ${now.norm}`;
+    /** @param {Float64Array} values @param {Legend} bar */
     const scale = (values, bar) => {
       const reach = reachOf(values);
       bar.set(-reach, reach, "Purple is above 0, brown below, white 0.");
@@ -375,21 +410,24 @@ function render({ model, el }) {
     const [first, second] = sayCalculation(view);
     sum.textContent = first;
     role.textContent = second ?? "";
-    if (own) {
+    if (own && difference) {
       own.compared.textContent = sayCompared(now, difference);
       own.canvas.setAttribute("aria-label", `What your module made of the x it started from: ${shape}. ${sayCompared(now, difference)}`);
     }
     table.update();
   }
+  /** @param {T.Norm} norm */
   const groups = (norm) => (norm === "BatchNorm" ? `${count(features, "mean")}: one for each feature` : `${count(several, norm === "RMSNorm" ? "mean square" : "mean")}: one for each token`);
 
   // ---- the reader's own module
+  /** @param {T.Now} _ @param {T.Norm} [of] */
   function differing({ norm, eps, affine }, of = norm) {
     const { out, roots } = data.normalise(of, start, eps, affine);
     const most = reachOf(start);
     const where = all.filter((one) => Math.abs(out[one] - theirs[one]) > SAME * Math.max(1, Math.abs(out[one])) + (1e-6 * most) / roots[one]);
     return { where, out, largest: all.reduce((most, one) => Math.max(most, Math.abs(out[one] - theirs[one])), 0) };
   }
+  /** @param {T.Now} now @param {T.Difference} _ */
   function sayCompared(now, { where, out, largest }) {
     const ours = now.norm === "none" ? "x as it is" : `${now.norm} with ε = ${sayEps(now.eps)}`;
     const notes = [
@@ -406,6 +444,7 @@ function render({ model, el }) {
 
   // ---- tensors
   const pixels = document.createElement("canvas"); // one pixel a number, to be drawn large
+  /** @param {Canvas} canvas @param {boolean} large */
   function layout(canvas, large) {
     const { clientWidth } = canvas;
     const context = penOf(canvas);
@@ -418,7 +457,7 @@ function render({ model, el }) {
     const ht = clamp(tall / (samples * tokens), 3, large ? 26 : 13);
     return { left, top: head, w, ht, sampleHeight: tokens * ht + gap, height: head + samples * (tokens * ht + gap) - gap + 4 };
   }
-  /** A frame that is seen on any colour: a white rim, a black line. */
+  /** A frame that is seen on any colour: a white rim, a black line. @param {Pen} context @param {number} x @param {number} y @param {number} w @param {number} height @param {boolean} dashed */
   function paintFrame(context, x, y, w, height, dashed) {
     if (w < 12 || height < 12) [x, y, w, height] = [x - 2, y - 2, w + 4, height + 4]; // around it: it would cover a small cell
     context.lineJoin = "miter";
@@ -432,7 +471,7 @@ function render({ model, el }) {
     context.strokeRect(x, y, w, height);
     context.setLineDash([]);
   }
-  /** Signs in the upper right corners of cells, all of one kind at once: "up" and "down" are triangles, else crosses. */
+  /** Signs in the upper right corners of cells, all of one kind at once: "up" and "down" are triangles, else crosses. @param {Pen} context @param {Point[]} corners @param {number} side @param {T.Sign} kind */
   function paintSigns(context, corners, side, kind) {
     context.beginPath();
     for (const [r, t] of corners) {
@@ -456,6 +495,7 @@ function render({ model, el }) {
     if (kind === "cross") context.stroke();
     else context.fill();
   }
+  /** @param {Canvas} canvas @param {Float64Array} values @param {T.Painting} _ */
   function paintTensor(canvas, values, { view, colours, norm, then, crossed, large = false }) {
     const { left, top, w, ht, sampleHeight, height } = layout(canvas, large);
     canvas.style.height = `${Math.ceil(height)}px`;
@@ -471,9 +511,10 @@ function render({ model, el }) {
     for (let sample = 0; sample < samples; sample++) {
       context.drawImage(pixels, 0, sample * tokens, features, tokens, left, top + sample * sampleHeight, features * w, tokens * ht);
     }
+    /** @param {number} one */
     const cell = (one) => {
       const { sample, token, feature } = data.place(one);
-      return [left + feature * w, top + sample * sampleHeight + token * ht];
+      return /** @type {Point} */ ([left + feature * w, top + sample * sampleHeight + token * ht]);
     };
     if (w >= 5 && ht >= 5) paintGrid(context, { left, top, w, ht, sampleHeight });
     if (large && w >= 30 && ht >= 13) paintNumbers(context, values, cell, w, ht, reach);
@@ -484,13 +525,17 @@ function render({ model, el }) {
     else if (norm !== "none") paintFrame(context, left, top + sample * sampleHeight + token * ht, features * w, ht, true);
     paintFrame(context, ...cell(view.one), w, ht, false);
     const side = clamp(Math.min(w, ht) / 3, 2.5, 8);
-    const corner = (one) => [cell(one)[0] + w - Math.min(3, w / 6), cell(one)[1] + Math.min(3, ht / 6)];
+    /** @param {number} one */
+    const corner = (one) => /** @type {Point} */ ([cell(one)[0] + w - Math.min(3, w / 6), cell(one)[1] + Math.min(3, ht / 6)]);
+    /** @param {T.Sign} kind @param {number[]} which */
     const signs = (kind, which) => paintSigns(context, which.map(corner), side, kind);
     if (crossed) return signs("cross", crossed);
+    if (!then) return;
     const marks = moved(values, then);
     signs("up", marks.filter((one) => values[one] > then[one]));
     signs("down", marks.filter((one) => values[one] < then[one]));
   }
+  /** @param {Pen} context @param {T.Grid} _ */
   function paintGrid(context, { left, top, w, ht, sampleHeight }) {
     context.strokeStyle = "rgb(0 0 0 / 0.25)";
     context.lineWidth = 1;
@@ -508,6 +553,7 @@ function render({ model, el }) {
     }
     context.stroke();
   }
+  /** @param {Pen} context @param {Float64Array} values @param {(one: number) => Point} cell @param {number} w @param {number} ht @param {number} reach */
   function paintNumbers(context, values, cell, w, ht, reach) {
     context.textAlign = "center";
     context.textBaseline = "middle";
@@ -522,9 +568,11 @@ function render({ model, el }) {
       context.fillText(text, x + w / 2, y + ht / 2 + 0.5);
     });
   }
+  /** @param {Pen} context @param {T.Look} _ @param {Colours} colours @param {T.Grid} grid */
   function paintLabels(context, { place }, colours, { left, top, w, ht, sampleHeight }) {
     context.fillStyle = colours.text;
     context.textBaseline = "alphabetic";
+    /** @param {boolean} yes */
     const bold = (yes) => (context.font = `${yes ? "bold " : ""}12px system-ui, sans-serif`);
     for (let sample = 0; sample < samples; sample++) {
       const y = top + sample * sampleHeight;
@@ -554,12 +602,14 @@ function render({ model, el }) {
   }
 
   // ---- histograms
+  /** @param {Canvas} canvas @param {Float64Array} values @param {string} when @param {T.Look} _ @param {Colours} colours */
   function paintHistogram(canvas, values, when, { now, group }, colours) {
     const { context, width, height } = prepare(canvas);
     let [low, high] = [Math.min(...values), Math.max(...values)];
     const pad = (high - low) * 0.04 || Math.abs(high) * 0.5 || 1;
     [low, high] = [low - pad, high + pad];
     const bins = 16;
+    /** @param {number[]} which */
     const counted = (which) => {
       const counts = new Array(bins).fill(0);
       for (const one of which) counts[Math.min(bins - 1, Math.floor(((values[one] - low) / (high - low)) * bins))]++;
@@ -569,9 +619,11 @@ function render({ model, el }) {
     const rare = group.length < size / 20; // too few to be seen among all: drawn as if they were all
     const [most, ofGroup] = [Math.max(...everything), Math.max(...(rare ? grouped : everything))];
     const [floor, ceiling, edge] = [height - 18, 16, 6];
+    /** @param {number} value */
     const x = (value) => edge + ((value - low) / (high - low)) * (width - 2 * edge);
     const wide = (width - 2 * edge) / bins;
     for (let bin = 0; bin < bins; bin++) {
+      /** @param {number} n @param {number} [of] */
       const tall = (n, of = most) => (n / of) * (floor - ceiling);
       const at = edge + bin * wide;
       context.strokeStyle = colours.text;
@@ -614,7 +666,9 @@ function render({ model, el }) {
     const { x, outs, now, place } = look();
     const few = size <= 200;
     const shown = few ? all : data.members("LayerNorm", data.at(now));
+    /** @param {string} text */
     const column = (text) => h("th", { scope: "col" }, text);
+    /** @param {number} value */
     const cell = (value) => h("td", {}, number(value, 6));
     return h("table", {},
       h("caption", {}, few ? `x and its norms, ε = ${sayEps(now.eps)}` : `x and its norms, ε = ${sayEps(now.eps)}: ${sayToken(place)} (choose another to see its numbers)`),
@@ -626,6 +680,7 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ pointer
+  /** @param {Canvas} canvas @param {MouseEvent} event */
   function pointed(canvas, event) {
     const r = canvas.getBoundingClientRect();
     const { left, top, cellWidth, cellHeight, sampleHeight } = Object.fromEntries(Object.entries(canvas.dataset).map(([name, value]) => [name, Number(value)]));
@@ -635,6 +690,7 @@ function render({ model, el }) {
     const there = down >= 0 && sample < samples && token < tokens && feature >= 0 && feature < features;
     return there ? { sample, token, feature } : null;
   }
+  /** @type {{ one: number, place: T.Place, from: number, value: number, step: number, far: boolean, again: boolean } | null} */
   let drag = null;
   for (const canvas of canvases) {
     if (canvas === before || canvas === after) continue;
@@ -643,6 +699,7 @@ function render({ model, el }) {
       if (place) choice.point(place);
     }, () => !drag && choice.point(null));
   }
+  /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   on(tensor, "pointerdown", (event) => {
     const place = event.button === 0 && event.isPrimary && pointed(tensor, event);
@@ -692,13 +749,16 @@ function render({ model, el }) {
   for (const { norm, input } of tiles) on(input, "change", () => choice.choose({ norm }));
 
   // ------------------------------------------------ keys
+  /** @type {Record<string, Point>} */
   const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  /** @param {Point} _ @param {boolean} large */
   function arrow([down, right], large) {
     const { sample, token, feature, locked } = choice.now();
     if (locked) return nudge((right - down) * (large ? 10 : 1));
     const row = clamp(sample * tokens + token + down, 0, samples * tokens - 1); // down from a sample's last token to the next sample
     choice.choose({ sample: Math.floor(row / tokens), token: row % tokens, feature: clamp(feature + right, 0, features - 1) });
   }
+  /** @param {KeyboardEvent} _ */
   function press({ key: pressed, shiftKey }) {
     const { norm, eps, affine, locked } = choice.now();
     const lock = () => choice.choose({ locked: !locked });

@@ -816,6 +816,7 @@ function render({ model, el }) {
   surfaceOf(profile, along(profile, (at, n) => ({ shift: within(at, 0, 2 * n - 2) - (n - 1) })));
   surfaceOf(wave, along(wave, (at, n) => ({ position: within(at, 0, n - 1) })));
 
+  /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   const nearest = (exponent) => within(Number((10 ** exponent).toPrecision(3)), ...facts.bases);
   on(base.input, "input", () => choice.choose({ base: nearest(Number(base.input.value)) }));

@@ -151,3 +151,75 @@ export namespace BugSwitches {
     _attention: Record<string, Bytes>;
   }
 }
+
+export namespace NormExplorer {
+  type Norm = "none" | "LayerNorm" | "RMSNorm" | "BatchNorm";
+  interface Place {
+    sample: number;
+    token: number;
+    feature: number;
+  }
+  interface Now extends Place {
+    norm: Norm;
+    locked: boolean;
+    eps: number;
+    affine: boolean;
+  }
+  interface Facts {
+    shape: [samples: number, tokens: number, features: number];
+    words: string[][] | null;
+    gamma: number[] | null;
+    beta: number[] | null;
+    /** What is known of the reader's own module; empty without one. */
+    module: { name?: string; overwrites?: boolean; running?: boolean };
+  }
+  interface Traits extends Now {
+    x: Bytes;
+    _start: Bytes;
+    _theirs: Bytes;
+    _facts: Facts;
+  }
+  interface Statistics {
+    mean: number;
+    variance: number;
+  }
+  /** What is shown, worked out: x, the chosen number, what each norm makes of x, and what has changed since the start. */
+  interface Look {
+    now: Now;
+    x: Float64Array;
+    one: number;
+    outs: Record<Norm, Float64Array>;
+    changed: Record<Norm, number[]>;
+    group: number[];
+    place: Place;
+    value: number;
+    result: number;
+    edited: number[];
+    stats: Statistics;
+  }
+  /** Where the reader's module differs from a norm: at which numbers, from what, and by how much at most. */
+  interface Difference {
+    where: number[];
+    out: Float64Array;
+    largest: number;
+  }
+  /** Where a picture's cells lie, in pixels. */
+  interface Grid {
+    left: number;
+    top: number;
+    w: number;
+    ht: number;
+    sampleHeight: number;
+  }
+  type Sign = "up" | "down" | "cross";
+  interface Painting {
+    view: Look;
+    colours: Colours;
+    norm: Norm;
+    large?: boolean;
+    /** Float64Array with which these are compared … */
+    then?: Float64Array;
+    /** … or the places that are crossed out. */
+    crossed?: number[];
+  }
+}
