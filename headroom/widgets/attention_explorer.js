@@ -24,8 +24,8 @@
  */
 import {
   bitmap, capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, list, liveLine, needsPython,
-  number, onPointer, paintBand, paintFrame, paintNames, penOf, prepare, repaint, sayHead, tableView, themeColours,
-  uniqueName, visible, write,
+  number, onPointer, paintBand, paintFrame, paintNames, pairs, penOf, prepare, repaint, sayHead, tableView,
+  themeColours, uniqueName, visible, write,
 } from "./shared.js";
 
 const CLASS_TOKEN = "[class]";
@@ -568,7 +568,7 @@ function render({ model, el }) {
     context.translate(x, y);
     context.scale(zoom, zoom);
     context.lineCap = "round";
-    for (const [style, thick] of [["#000", 3.5], ["#fff", 1.8]]) {
+    for (const [style, thick] of pairs(["#000", 3.5], ["#fff", 1.8])) {
       context.strokeStyle = style;
       context.lineWidth = (thick * Math.min(1, Math.max(0.5, width / 250))) / zoom;
       context.stroke(data.outline(image));
@@ -726,7 +726,7 @@ function render({ model, el }) {
         for (let j = 0; j < asked; j++) {
           if (data.may(from.sample, i, j)) continue;
           const [x, y, r] = [left + (j + 0.5) * w, top + (i + 0.5) * ht, Math.min(w, ht) / 5];
-          for (const [style, thick] of [["#fff", 3], ["#000", 1.2]]) {
+          for (const [style, thick] of pairs(["#fff", 3], ["#000", 1.2])) {
             screen.strokeStyle = style;
             screen.lineWidth = thick;
             screen.beginPath();

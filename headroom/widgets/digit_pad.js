@@ -23,7 +23,7 @@
  */
 import {
   capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number,
-  paintFrame, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
+  paintFrame, pairs, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
 } from "./shared.js";
 
 const SIDE = 28; // pixels of an image along each side
@@ -464,7 +464,7 @@ function render({ model, el }) {
     if (!cursor.shown) return;
     // The pen, where keys have moved it: a ring, filled while it is down; the eraser is a larger ring.
     const radius = Math.max(5, ((tool === "eraser" ? ERASER : PEN) / 2) * unit);
-    for (const [style, thick] of [["#fff", 5], ["#c4003a", 2.5]]) {
+    for (const [style, thick] of pairs(["#fff", 5], ["#c4003a", 2.5])) {
       context.beginPath();
       context.arc(cursor.x * unit, cursor.y * unit, radius, 0, 2 * Math.PI);
       context.strokeStyle = style;
@@ -505,7 +505,7 @@ function render({ model, el }) {
       }
     }
     context.lineCap = "square";
-    for (const [style, thick] of [["#000", 3], ["#fff", 1.4]]) {
+    for (const [style, thick] of pairs(["#000", 3], ["#fff", 1.4])) {
       context.strokeStyle = style;
       context.lineWidth = thick;
       context.stroke(outline);

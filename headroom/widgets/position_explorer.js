@@ -23,12 +23,15 @@
  *   data-kind, data-position, data-dimension, data-shift, data-base, … on the root: what is shown now
  */
 import {
-  bitmap, choices, decode, guardKeys, h, legend, liveLine, needsPython, number, onPointer, prepare, repaint, tableView, uniqueName,
+  bitmap, choices, decode, guardKeys, h, legend, liveLine, needsPython, number, onPointer, pairs, prepare, repaint, tableView, uniqueName,
 } from "./shared.js";
+/** @import { Canvas, Child, Model, On, Pen, Point, View, PositionExplorer as T } from "./types" */
 
 /** @type {(keyof T.Now)[]} */
 const CHOICES = ["kind", "position", "dimension", "shift", "base", "d_model", "n_positions", "measure", "locked"];
+/** @type {("_yours" | "_yours_facts")[]} */
 const SENT_AGAIN = ["_yours", "_yours_facts"]; // when the reader's function has made another table
+/** @type {Record<T.Kind, string>} */
 const NAMES = { "sin-cos": "Sin-cos", learned: "Learned", rotary: "Rotary", yours: "Yours" };
 const SAME = 1e-4; // share of all differences that float32 may blur
 const ROTATION = 1 - 1e-6; // how well a rotation fits, in float32
@@ -36,12 +39,12 @@ const TABLE_DIGITS = 6;
 
 // ---------------------------------------------------------------- the numbers
 
-/** ω_i = base^(−2i / width): how far pair i turns from one position to the next, in radians. */
+/** ω_i = base^(−2i / width): how far pair i turns from one position to the next, in radians. @param {number} width @param {number} base */
 export function frequencies(width, base) {
   return Float64Array.from({ length: Math.ceil(width / 2) }, (_, i) => base ** ((-2 * i) / width));
 }
 
-/** The sin-cos row of any position: sin(p ω_i), cos(p ω_i), …; an odd width ends on a sine. */
+/** The sin-cos row of any position: sin(p ω_i), cos(p ω_i), …; an odd width ends on a sine. @param {number} position @param {Float64Array} omegas @param {Float64Array} out */
 export function sinCosRow(position, omegas, out) {
   for (let i = 0; i < omegas.length; i++) {
     out[2 * i] = Math.sin(position * omegas[i]);
@@ -50,7 +53,7 @@ export function sinCosRow(position, omegas, out) {
   return out;
 }
 
-/** A query or key as rotary positions turn it: each pair of its numbers by p ω_i. */
+/** A query or key as rotary positions turn it: each pair of its numbers by p ω_i. @param {T.Row} vector @param {number} position @param {Float64Array} omegas @param {Float64Array} out */
 export function turnedRow(vector, position, omegas, out) {
   for (let i = 0; i < omegas.length; i++) {
     const [sin, cos] = [Math.sin(position * omegas[i]), Math.cos(position * omegas[i])];
@@ -61,58 +64,71 @@ export function turnedRow(vector, position, omegas, out) {
   return out;
 }
 
+/** @param {T.Row} a @param {T.Row} b */
 function dot(a, b) {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
   return sum;
 }
 
-/** The encodings that a widget was given or computes. What was computed last is kept. */
+/** The encodings that a widget was given or computes. What was computed last is kept. @param {Model<T.Traits>} model */
 function readData(model) {
   const facts = model.get("_facts");
-  const tables = { learned: { values: decode(Float32Array, model.get("_learned")), ...facts.learned } };
+  /** @type {Partial<Record<T.Kind, T.Table>>} */
+  const tables = {};
+  if ("shape" in facts.learned) tables.learned = { values: decode(Float32Array, model.get("_learned")), ...facts.learned };
   const [q, k] = [decode(Float32Array, model.get("_q")), decode(Float32Array, model.get("_k"))];
   let revision = 0; // of yours
   const readYours = () => {
-    tables.yours = { values: decode(Float32Array, model.get("_yours")), ...model.get("_yours_facts") };
+    const told = model.get("_yours_facts");
+    if ("shape" in told) tables.yours = { values: decode(Float32Array, model.get("_yours")), ...told };
     revision += 1;
   };
   readYours();
-  const kinds = ["sin-cos", ...(tables.learned.shape ? ["learned"] : []), "rotary", ...(tables.yours.shape ? ["yours"] : [])];
+  /** @type {T.Kind[]} */
+  const all = ["sin-cos", "learned", "rotary", "yours"];
+  const kinds = all.filter((kind) => kind in tables || kind === "sin-cos" || kind === "rotary");
+  /** @param {T.Kind} kind @param {number} dModel */
   const widthOf = (kind, dModel) => tables[kind]?.shape[1] ?? (kind === "rotary" && q.length ? q.length : dModel);
 
+  /** @type {Map<string, any>} */
   const kept = new Map();
-  /** What is asked for by name, or made and kept; the oldest of many goes. */
+  /** What is asked for by name, or made and kept; the oldest of many goes. @template Made @param {string} name @param {() => Made} make @returns {Made} */
   function keep(name, make) {
     const found = kept.get(name) ?? make();
     kept.delete(name);
     kept.set(name, found);
-    if (kept.size > 12) kept.delete(kept.keys().next().value);
+    if (kept.size > 12) kept.delete([...kept.keys()][0]);
     return found;
   }
 
-  /** One encoding for a state: rows of queries, and of keys, which only with rotary positions are others. */
+  /** One encoding for a state: rows of queries, and of keys, which only with rotary positions are others. @param {T.Kind} kind @param {T.Now} _ @returns {T.Encoding} */
   function encoding(kind, { base, d_model, n_positions: n }) {
     const width = widthOf(kind, d_model);
-    const formula = !(kind in tables);
-    return keep([kind, formula ? base : "", width, n, kind === "yours" ? revision : ""].join(), () => {
-      const omegas = formula ? frequencies(width, base) : null;
+    const table = tables[kind];
+    return keep([kind, table ? "" : base, width, n, kind === "yours" ? revision : ""].join(), () => {
+      const omegas = frequencies(width, base);
       const [query, key] = q.length ? [q, k] : [new Float32Array(width).fill(1), new Float32Array(width).fill(1)];
+      /** @param {T.Row} vector @param {number} p @param {Float64Array} [out] */
       const made = (vector, p, out = new Float64Array(width)) => (kind === "rotary" ? turnedRow(vector, p, omegas, out) : sinCosRow(p, omegas, out));
+      /** @param {T.Row} vector */
       const all = (vector) => Array.from({ length: n }, (_, p) => made(vector, p));
-      const total = formula ? Infinity : tables[kind].shape[0]; // how many rows exist
-      const given = (p) => (p >= 0 && p < total ? tables[kind].values.subarray(p * width, (p + 1) * width) : null);
-      const rows = formula ? all(query) : Array.from({ length: Math.min(n, total) }, (_, p) => given(p));
+      const total = table ? table.shape[0] : Infinity; // how many rows exist
+      /** @param {T.Table} one @param {number} p */
+      const given = ({ values }, p) => values.subarray(p * width, (p + 1) * width);
+      /** @type {T.Row[]} */
+      const rows = table ? Array.from({ length: Math.min(n, total) }, (_, p) => given(table, p)) : all(query);
       const keys = kind === "rotary" ? all(key) : rows;
-      const row = formula ? (p) => rows[p] ?? made(query, p) : given;
-      const most = kind === "sin-cos" ? 1 : rows.reduce((top, one) => one.reduce((a, b) => Math.max(a, Math.abs(b)), top), 0);
+      /** @param {number} p */
+      const row = (p) => rows[p] ?? (!table ? made(query, p) : p >= 0 && p < total ? given(table, p) : null);
+      const most = kind === "sin-cos" ? 1 : rows.reduce((top, one) => Math.max(top, ...Array.from(one, Math.abs)), 0);
       return {
-        kind, width, n, formula, omegas, rows, keys, row, total,
+        kind, width, n, rows, keys, row, total,
+        omegas: table ? null : omegas, // null: no formula's
         key: kind === "rotary" ? (p) => keys[p] ?? made(key, p) : row,
         limit: most || 1, // the largest size of a number: the ends of the colours
         scale: kind === "rotary" ? 1 / Math.sqrt(width) : 1,
-        lengths: kind === "rotary" ? [Math.hypot(...query), Math.hypot(...key)] : null,
-        /** One number of a formula, also between two positions. */
+        /** One number of a formula, also between two positions. @param {number} p @param {number} j */
         between: (p, j) => {
           const angle = p * omegas[j >> 1];
           if (kind === "sin-cos") return j % 2 ? Math.cos(angle) : Math.sin(angle);
@@ -124,18 +140,19 @@ function readData(model) {
     });
   }
 
-  /** How alike two positions are; NaN where one has no row, or a row without direction has a cosine. */
+  /** How alike two positions are; NaN where one has no row, or a row without direction has a cosine. @param {T.Encoding} one @param {T.Measure} measure @param {number} p @param {number} other */
   function similarity(one, measure, p, other) {
     const [a, b] = [one.row(p), one.key(other)];
     if (!a || !b) return NaN;
     return measure === "dot" ? dot(a, b) * one.scale : dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
   }
 
-  /** All of them `(n, n)`, their extent, and what they come to by distance: index n − 1 + distance. */
+  /** All of them `(n, n)`, their extent, and what they come to by distance: index n − 1 + distance. @param {T.Encoding} one @param {T.Measure} measure */
   function similarities(one, measure) {
     return (one.similarities[measure] ??= (() => {
       const { n, rows, keys, scale } = one;
       const values = new Float64Array(n * n).fill(NaN);
+      /** @param {T.Row[]} list */
       const sizes = (list) => list.map((row) => (measure === "dot" ? 1 : Math.sqrt(dot(row, row))));
       const [rowSizes, keySizes] = [sizes(rows), rows === keys ? null : sizes(keys)];
       const factor = measure === "dot" ? scale : 1;
@@ -166,18 +183,20 @@ function readData(model) {
     })());
   }
 
-  /** A pair as a point, counter-clockwise with the position: sin-cos (cosine, sine), rotary (first, second). */
+  /** A pair as a point, counter-clockwise with the position: sin-cos (cosine, sine), rotary (first, second). 
+   * @param {T.Encoding} _ @param {T.Row | null} row @param {number} pair @returns {Point | null} */
   function point({ kind, width }, row, pair) {
     if (!row || 2 * pair + 1 >= width) return null;
     return kind === "rotary" ? [row[2 * pair], row[2 * pair + 1]] : [row[2 * pair + 1], row[2 * pair]];
   }
 
   /** The one rotation that best takes every position's pair to the pair `shift` positions on: its angle, and how well it
-   * fits, from 0 to 1: a rotation exactly (2 a·b against a² + b², a the turned pair and b the other, over all positions). */
+   * fits, from 0 to 1: a rotation exactly (2 a·b against a² + b², a the turned pair and b the other, over all positions). @param {T.Encoding} one @param {number} pair @param {number} shift */
   function fit(one, pair, shift) {
     let [along, across, before, after] = [0, 0, 0, 0];
     for (let p = Math.max(0, -shift); p < one.rows.length && p + shift < one.rows.length; p++) {
       const [a, b] = [point(one, one.rows[p], pair), point(one, one.rows[p + shift], pair)];
+      if (!a || !b) continue;
       along += a[0] * b[0] + a[1] * b[1];
       across += a[0] * b[1] - a[1] * b[0];
       before += a[0] ** 2 + a[1] ** 2;
@@ -185,19 +204,21 @@ function readData(model) {
     }
     return { angle: Math.atan2(across, along), fits: (2 * Math.hypot(along, across)) / (before + after) };
   }
-  /** How many pairs one rotation each takes a shift further. */
+  /** How many pairs one rotation each takes a shift further. @param {T.Encoding} one @param {number} shift */
   function turning(one, shift) {
     return (one.fits[shift] ??= Array.from({ length: one.width >> 1 }, (_, pair) => fit(one, pair, shift)).filter((its) => its.fits > ROTATION).length);
   }
 
-  /** Where yours and sin-cos differ by more than rounding, row by row. */
+  /** Where yours and sin-cos differ by more than rounding, row by row. @param {number} base */
   function differences(base) {
-    return keep(`differences ${base} ${revision}`, () => {
-      const [rows, width] = tables.yours.shape;
-      const { values } = tables.yours;
+    const { yours } = tables;
+    return yours && keep(`differences ${base} ${revision}`, () => {
+      const { shape: [rows, width], values } = yours;
       const omegas = frequencies(width, base);
       const right = new Float64Array(width);
-      let [first, count, most] = [null, 0, 0];
+      /** @type {{ position: number, dimension: number, yours: number, right: number } | null} */
+      let first = null;
+      let [count, most] = [0, 0];
       for (let p = 0; p < rows; p++) {
         sinCosRow(p, omegas, right);
         for (let j = 0; j < width; j++) {
@@ -212,11 +233,12 @@ function readData(model) {
     });
   }
 
-  /** One pixel a number; rows that do not exist are grey. */
+  /** One pixel a number; rows that do not exist are grey. @param {T.Encoding} one */
   function tablePicture(one) {
     const none = new Float64Array(one.width).fill(NaN);
     return (one.pictures.table ??= bitmap(one.n, one.width, (p) => ({ values: one.rows[p] ?? none, low: -one.limit, high: one.limit })));
   }
+  /** @param {T.Encoding} one @param {T.Measure} measure */
   function matrixPicture(one, measure) {
     const { values, low, high } = similarities(one, measure);
     return (one.pictures[measure] ??= bitmap(one.n, one.n, (p) => ({ values: values.subarray(p * one.n, (p + 1) * one.n), low, high })));
@@ -227,50 +249,64 @@ function readData(model) {
 
 // ---------------------------------------------------------------- words
 
+/** @param {string} text */
 const minus = (text) => text.replace("-", "−");
+/** @param {number} value */
 const whole = (value) => minus(Math.round(value).toLocaleString("en"));
-/** Few digits for large numbers, more for small ones. */
+/** Few digits for large numbers, more for small ones. @param {number} value */
 function short(value) {
   if (!Number.isFinite(value)) return "undefined";
   const size = Math.abs(value);
   return number(value, size >= 100 ? 1 : size >= 10 ? 2 : size >= 0.1 || size === 0 ? 3 : 4);
 }
+/** @param {number} value */
 const long = (value) => (Number.isFinite(value) ? number(value, TABLE_DIGITS) : "–");
+/** @param {number} base */
 const sayBase = (base) => (base >= 1000 ? whole(base) : String(Number(base.toPrecision(4))));
+/** @param {number} radians */
 function sayTurn(radians) {
   const degrees = (radians * 180) / Math.PI;
   const size = Math.abs(degrees);
   const says = `${minus(size >= 0.1 || size === 0 ? degrees.toFixed(1) : degrees.toPrecision(2))}°`;
   return size >= 360 ? `${says} (${number(size / 360)} turns)` : says;
 }
+/** @param {number} omega */
 function sayLength(omega) {
   const length = (2 * Math.PI) / omega;
   return length < 1000 ? number(length, 1) : whole(length);
 }
+/** @param {number} count @param {string} what */
 const plural = (count, what) => `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
   const data = readData(model);
   const { facts, kinds } = data;
   const unique = uniqueName();
   const ended = new AbortController(); // ends every listener with the view
   const { signal } = ended;
+  /** @param {number} value @param {number} low @param {number} high */
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
+  /** @param {T.Now} now */
   const isScore = (now) => now.kind === "rotary" && now.measure === "dot";
+  /** @param {T.Kind} kind @param {T.Measure} measure */
   const measureName = (kind, measure) => (measure === "cosine" ? "cosine" : kind === "rotary" ? "score" : "dot product");
+  /** @param {T.Encoding} _ @param {number} j */
   const sayWhich = ({ kind, width }, j) => {
     if (kind === "sin-cos") return `the ${j % 2 ? "cosine" : "sine"} of pair ${j >> 1}`;
     return `the ${j % 2 ? "second" : "first"} of pair ${j >> 1}${j % 2 === 0 && j + 1 === width ? ", which has no second" : ""}`;
   };
+  /** @param {T.Encoding} one @param {number} p */
   const sayMissing = (one, p) => {
-    const { rows } = data.tables[one.kind];
+    const rows = data.tables[one.kind]?.rows ?? 0;
     if (rows > one.total && p >= one.total) return `Of its ${rows} rows the first ${one.total} are shown here: position ${p} is not among them.`;
     return `The ${one.kind === "yours" ? "table of yours" : "learned table"} has ${plural(rows, "row")}: there is none for position ${minus(String(p))}.`;
   };
 
+  /** @param {T.Now} now @param {T.Encoding} one */
   function sayAll(now, one) {
     const { position: p, dimension: j, shift, measure, locked } = now;
     const [pair, target] = [j >> 1, p + shift];
@@ -279,15 +315,15 @@ function render({ model, el }) {
     const row = one.row(p);
     if (!row) return `${start}: ${sayMissing(one, p)}${end}`;
     const holds = now.kind === "rotary" ? `${start}, ${sayWhich(one, j)} of the turned query: ${short(row[j])}.` : `${start}, ${sayWhich(one, j)}: ${short(row[j])}.`;
-    const wave = one.formula ? ` It repeats every ${sayLength(one.omegas[pair])} positions.` : "";
+    const wave = one.omegas ? ` It repeats every ${sayLength(one.omegas[pair])} positions.` : "";
     if (!one.row(target)) return `${holds} ${sayMissing(one, target)}${end}`;
     const alike = short(data.similarity(one, measure, p, target));
-    const turn = one.formula ? `, turns the pair by ${sayTurn(one.omegas[pair] * shift)};` : ":";
+    const turn = one.omegas ? `, turns the pair by ${sayTurn(one.omegas[pair] * shift)};` : ":";
     const them = now.kind === "rotary" ? `the query at ${p} and the key at ${target} have` : "the two positions have";
     return `${holds}${wave} The shift by ${minus(String(shift))}, to position ${minus(String(target))}${turn} ${them} the ${measureName(now.kind, measure)} ${alike}.${end}`;
   }
 
-  /** Whether pairs of positions that are equally far apart are equally similar. */
+  /** Whether pairs of positions that are equally far apart are equally similar. @param {T.Now} now @param {T.Encoding} one */
   function sayDistance(now, one) {
     const { shift, n_positions: n, measure } = now;
     const { count, least, most, low, high } = data.similarities(one, measure);
@@ -302,18 +338,20 @@ function render({ model, el }) {
     return `The ${many} have different ${what}s, from ${short(least[at])} to ${short(most[at])}: it depends on where they stand.`;
   }
 
-  /** The shift as a rotation of the chosen pair, in numbers. */
+  /** The shift as a rotation of the chosen pair, in numbers. @param {T.Now} now @param {T.Encoding} one */
   function sayRotation(now, one) {
     const { position: p, dimension: j, shift } = now;
     const [pair, target] = [j >> 1, p + shift];
     const [from, to] = [data.point(one, one.row(p), pair), data.point(one, one.row(target), pair)];
     if (2 * pair + 1 >= one.width) return [`Dimension ${j} is the last of an odd width: it has no partner to turn with.`];
     if (!from || !to) return [sayMissing(one, from ? target : p)];
+    /** @param {number} value */
     const four = (value) => number(value, 4);
-    if (one.formula) {
+    if (one.omegas) {
       const angle = one.omegas[pair] * shift;
       const [sin, cos] = [Math.sin(angle), Math.cos(angle)];
       const names = now.kind === "sin-cos" ? ["cosine", "sine"] : ["first", "second"];
+      /** @param {number} value */
       const times = (value) => (value < 0 ? `(${four(value)})` : four(value));
       return [
         `Pair ${pair} turns by ω = ${one.omegas[pair].toPrecision(4)} radians a position, so a shift by ${minus(String(shift))} is a turn by ` +
@@ -333,10 +371,12 @@ function render({ model, el }) {
     ];
   }
 
-  /** Yours beside sin-cos. */
+  /** Yours beside sin-cos. @param {T.Now} _ */
   function sayComparison({ base, n_positions: n, d_model }) {
-    const { shape, trouble, function: made } = data.tables.yours;
-    const { rows, width, first, count, most } = data.differences(base);
+    const [{ yours }, found] = [data.tables, data.differences(base)];
+    if (!yours || !found) return "";
+    const { shape, trouble, function: made } = yours;
+    const { rows, width, first, count, most } = found;
     const size = `${rows} positions × ${width} dimensions`;
     const late = made && (shape[0] !== n || shape[1] !== d_model)
       ? ` Yours is the last table that your function has made, of ${size}: Python makes the next.` : "";
@@ -347,16 +387,18 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ the parts
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
-  /** A native slider with its number beside it: `set` says where it stands, within which limits, and what that means. */
+  /** A native slider with its number beside it: `set` says where it stands, within which limits, and what that means. @param {string} part @param {string} text @param {number} [step] */
   function slider(part, text, step = 1) {
     const input = h("input", { type: "range", "data-part": `${part}-range`, step });
     const output = h("span", { class: "headroom-value", "aria-hidden": "true" });
     return {
       input,
       label: field(text, input, output),
+      /** @param {number} value @param {number} low @param {number} high @param {string} says */
       set(value, low, high, says) {
-        [input.min, input.max, input.value] = [low, high, value];
+        [input.min, input.max, input.value] = [low, high, value].map(String);
         input.setAttribute("aria-valuetext", says);
         if (output.textContent !== says) output.textContent = says;
       },
@@ -372,9 +414,12 @@ function render({ model, el }) {
 
   const id = `live-${unique}`;
   const live = liveLine(id);
+  /** @param {string} part @param {string} description */
   const surface = (part, description) =>
     h("canvas", { "data-part": part, tabindex: 0, role: "application", "aria-roledescription": description, "aria-describedby": id });
+  /** @param {string} part */
   const drawing = (part) => h("canvas", { "data-part": part, role: "img" });
+  /** @param {string} part */
   const paragraph = (part) => h("p", { "data-part": part, class: "headroom-said" });
 
   const tiles = kinds.map((kind) => {
@@ -400,8 +445,9 @@ function render({ model, el }) {
   const comparisonBox = h("div", { class: "headroom-comparison" }, comparison, showDifference);
   const table = tableView(() => fillTable(shown()), "Table of numbers");
 
+  /** @param {string} text */
   const key = (text) => h("kbd", {}, text);
-  const isFunction = data.tables.yours.function;
+  const isFunction = data.tables.yours?.function;
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, "Positions, pairs and dimensions count from 0, as in the formula: pair i, of the dimensions 2i and 2i + 1, turns by base", h("sup", {}, "−2i / d_model"), " radians a position."),
     h("p", {}, "Pointer: a cell of the table is a position and a dimension, a cell of the matrix a position (down) and the one that it is compared with (across), ",
@@ -413,6 +459,7 @@ function render({ model, el }) {
     needsPython("Python reads what you choose: ", h("code", {}, "widget.selection"), " and ", h("code", {}, "widget.table"), ". ",
       isFunction ? "Your function runs in Python: without it yours keeps its last size. Nothing else here needs it." : "Nothing else here needs it."));
 
+  /** @param {string} part @param {...Child} children */
   const view = (part, ...children) => h("div", { class: `headroom-view headroom-view-${part}` }, ...children);
   const root = h("div", { class: "headroom-widget headroom-position-explorer", role: "group", "aria-label": "Position explorer" },
     kindsField,
@@ -439,20 +486,22 @@ function render({ model, el }) {
     fitIn(now, now);
     return now;
   }
-  /** Brings position, shift and dimension of `now` into range, and what it had to change into `changes`. */
+  /** Brings position, shift and dimension of `now` into range, and what it had to change into `changes`. @param {T.Now} now @param {Partial<T.Now>} changes */
   function fitIn(now, changes) {
     const last = now.n_positions - 1;
+    /** @param {T.Size} name @param {number} value */
     const set = (name, value) => now[name] !== value && (changes[name] = now[name] = value);
     set("position", within(now.position, 0, last));
     set("shift", within(now.shift, -last, last));
     set("dimension", within(now.dimension, 0, data.widthOf(now.kind, now.d_model) - 1));
   }
-  /** What follows from a choice; Python does the same. */
+  /** What follows from a choice; Python does the same. @param {Partial<T.Now>} changes */
   function follow(changes) {
-    fitIn({ ...Object.fromEntries(CHOICES.map((name) => [name, model.get(name)])), ...changes }, changes);
+    fitIn({ ...choice.now(), ...changes }, changes);
   }
+  /** @param {Partial<T.Now>} at */
   function click(at) {
-    const again = model.get("locked") && Object.entries(at).every(([name, value]) => value === model.get(name));
+    const again = model.get("locked") && CHOICES.every((name) => !(name in at) || at[name] === model.get(name));
     choice.choose({ ...at, locked: !again });
   }
 
@@ -473,7 +522,7 @@ function render({ model, el }) {
   }
 
   /** A frame around what is chosen, solid; around what it is compared with, dashed. It lies outside: a row may be thinner
-   * than a line is thick. */
+   * than a line is thick. @param {Pen} context @param {number} x @param {number} y @param {number} w @param {number} height @param {boolean} dashed @param {T.Colours} colours @param {number} [thick] */
   function paintPlace(context, x, y, w, height, dashed, colours, thick = 2) {
     [x, y, w, height] = [x - 0.75 * thick, y - 0.75 * thick, w + 1.5 * thick, height + 1.5 * thick];
     context.setLineDash([]);
@@ -486,6 +535,7 @@ function render({ model, el }) {
     context.strokeRect(x, y, w, height);
     context.setLineDash([]);
   }
+  /** @param {Pen} context @param {Point} from @param {Point} to @param {string} colour @param {number} thick @param {number[]} [dash] */
   function paintLine(context, from, to, colour, thick, dash = []) {
     context.strokeStyle = colour;
     context.lineWidth = thick;
@@ -496,7 +546,7 @@ function render({ model, el }) {
     context.stroke();
     context.setLineDash([]);
   }
-  /** The chosen position: a filled disc; the shifted one: a ring. */
+  /** The chosen position: a filled disc; the shifted one: a ring. @param {Pen} context @param {number} x @param {number} y @param {boolean} ring @param {T.Colours} colours @param {number} [size] */
   function paintDot(context, x, y, ring, colours, size = 5) {
     context.beginPath();
     context.arc(x, y, size, 0, 2 * Math.PI);
@@ -507,24 +557,28 @@ function render({ model, el }) {
     context.stroke();
   }
   const FONT = "11px system-ui, sans-serif";
+  /** @param {Pen} context @param {string} text @param {number} x @param {number} y @param {{ align?: CanvasTextAlign, base?: CanvasTextBaseline, bold?: boolean }} [_] */
   function write(context, text, x, y, { align = "center", base: line = "middle", bold = false } = {}) {
     context.font = `${bold ? "bold " : ""}${FONT}`;
     context.textAlign = align;
     context.textBaseline = line;
     context.fillText(text, x, y);
   }
-  /** Every so many numbers from `low` to `high`, so that `room` pixels lie between two. */
+  /** Every so many numbers from `low` to `high`, so that `room` pixels lie between two. @param {number} low @param {number} high @param {number} step @param {number} room */
   function ticks(low, high, step, room) {
     const every = [1, 2, 5, 10, 20, 50, 100].find((many) => many * step >= room) ?? 200;
     const first = Math.ceil(low / every) * every;
     return Array.from({ length: Math.floor((high - first) / every) + 1 }, (_, i) => first + i * every);
   }
+  /** @param {Canvas} canvas @param {Record<string, number>} laid */
   const lay = (canvas, laid) => Object.entries(laid).forEach(([name, value]) => (canvas.dataset[name] = value.toFixed(3)));
 
+  /** @param {Pen} context @param {Canvas} picture @param {number} x @param {number} y @param {number} w @param {number} height */
   function paintCells(context, picture, x, y, w, height) {
     context.imageSmoothingEnabled = w < picture.width || height < picture.height;
     context.drawImage(picture, x, y, w, height);
   }
+  /** @param {T.Now} now @param {T.Encoding} one @param {T.Colours} colours */
   function paintTable(now, one, colours) {
     const { position: p, dimension: j, n_positions: n } = now;
     const { context, width: wide, height } = prepare(tableCanvas);
@@ -540,9 +594,10 @@ function render({ model, el }) {
     context.strokeRect(left + j * w, top, w, n * ht);
     context.fillStyle = colours.text;
     write(context, "▼", left + (j + 0.5) * w, top - 5, { bold: true });
-    for (const at of ticks(0, n - 1, ht, 14)) write(context, at, left - 6, top + (at + 0.5) * ht, { align: "right", bold: at === p });
-    for (const at of ticks(0, one.width - 1, w, 24)) write(context, at, left + (at + 0.5) * w, height - 8, { bold: at === j });
+    for (const at of ticks(0, n - 1, ht, 14)) write(context, `${at}`, left - 6, top + (at + 0.5) * ht, { align: "right", bold: at === p });
+    for (const at of ticks(0, one.width - 1, w, 24)) write(context, `${at}`, left + (at + 0.5) * w, height - 8, { bold: at === j });
   }
+  /** @param {T.Now} now @param {T.Encoding} one @param {T.Colours} colours */
   function paintMatrix(now, one, colours) {
     const { position: p, n_positions: n, measure } = now;
     const { context, width: wide, height } = prepare(matrixCanvas);
@@ -553,24 +608,27 @@ function render({ model, el }) {
     const target = p + now.shift;
     const has = one.rows.length;
     const [from, to] = [Math.max(0, -now.shift), Math.min(has, has - now.shift)]; // all pairs that are as far apart
-    const at = (row) => [left + (row + now.shift) * cell, top + row * cell];
-    if (from < to) for (const [style, thick] of [["#000", 2.5], ["#fff", 1.2]]) paintLine(context, at(from), at(to), style, thick);
+    /** @param {number} row */
+    const at = (row) => /** @type {Point} */ ([left + (row + now.shift) * cell, top + row * cell]);
+    if (from < to) for (const [style, thick] of pairs(["#000", 2.5], ["#fff", 1.2])) paintLine(context, at(from), at(to), style, thick);
     if (target >= 0 && target < n) paintPlace(context, left + target * cell, top, cell, n * cell, true, colours);
     paintPlace(context, left, top + p * cell, n * cell, cell, false, colours);
     context.fillStyle = colours.text;
     for (const at of ticks(0, n - 1, cell, 20)) {
-      write(context, at, left - 6, top + (at + 0.5) * cell, { align: "right", bold: at === p });
-      write(context, at, left + (at + 0.5) * cell, top + n * cell + 10, { bold: at === target });
+      write(context, `${at}`, left - 6, top + (at + 0.5) * cell, { align: "right", bold: at === p });
+      write(context, `${at}`, left + (at + 0.5) * cell, top + n * cell + 10, { bold: at === target });
     }
   }
-  /** The plane of a drawing: left, right, floor, ceiling and the values at the last two, with a line at 0. */
+  /** The plane of a drawing: left, right, floor, ceiling and the values at the last two, with a line at 0. @param {Pen} context @param {T.Plane} _ @param {T.Colours} colours */
   function paintPlane(context, { left, right, floor, ceiling, low, high }, colours) {
+    /** @param {number} value */
     const y = (value) => floor - ((value - low) / (high - low || 1)) * (floor - ceiling);
     context.fillStyle = colours.text;
     for (const value of [low, high]) write(context, number(value).replace(/\.?0+$/, ""), left - 5, y(value), { align: "right" });
     if (low < 0 && high > 0) paintLine(context, [left, y(0)], [right, y(0)], colours.line, 1);
     return y;
   }
+  /** @param {Pen} context @param {number[][]} points @param {string} colour @param {number} thick @param {number[]} [dash] */
   function trace(context, points, colour, thick, dash = []) {
     context.strokeStyle = colour;
     context.lineWidth = thick;
@@ -584,6 +642,7 @@ function render({ model, el }) {
     context.stroke();
     context.setLineDash([]);
   }
+  /** @param {T.Now} now @param {T.Encoding} one @param {T.Colours} colours */
   function paintProfile(now, one, colours) {
     const { shift: apart, n_positions: n, measure } = now;
     const { context, width: wide, height } = prepare(profile);
@@ -592,6 +651,7 @@ function render({ model, el }) {
     const step = (right - left) / (2 * n - 2);
     lay(profile, { left, step });
     const y = paintPlane(context, { left, right, floor, ceiling, low, high }, colours);
+    /** @param {number} at */
     const x = (at) => left + at * step;
     const seen = [...mean.keys()].filter((at) => count[at]);
     context.beginPath(); // from the least to the most of each distance
@@ -609,6 +669,7 @@ function render({ model, el }) {
     context.fillStyle = colours.text;
     for (const far of ticks(1 - n, n - 1, step, 34)) write(context, minus(String(far)), x(n - 1 + far), height - 8, { bold: far === apart });
   }
+  /** @param {T.Now} now @param {T.Encoding} one @param {T.Colours} colours */
   function paintWave(now, one, colours) {
     const { position: p, dimension: j, shift: by, n_positions: n } = now;
     const { context, width: wide, height } = prepare(wave);
@@ -616,9 +677,11 @@ function render({ model, el }) {
     const step = (right - left) / (n - 1);
     lay(wave, { left, step });
     const y = paintPlane(context, { left, right, floor, ceiling, low: -one.limit, high: one.limit }, colours);
+    /** @param {number} at */
     const x = (at) => left + at * step;
     const partner = j % 2 ? j - 1 : j + 1;
-    const points = (which) => (one.formula
+    /** @param {number} which */
+    const points = (which) => (one.omegas
       ? Array.from({ length: Math.ceil(right - left) }, (_, i) => [left + i, y(one.between(i / step, which))])
       : one.rows.map((row, at) => [x(at), y(row[which])]));
     if (partner < one.width) trace(context, points(partner), colours.text, 1, [3, 3]);
@@ -632,22 +695,25 @@ function render({ model, el }) {
       });
     }
     const target = p + by;
-    for (const [at, ring] of [[target, true], [p, false]]) {
+    for (const [at, ring] of pairs([target, true], [p, false])) {
       if (at < 0 || at >= n) continue;
       paintLine(context, [x(at), ceiling], [x(at), floor], colours.mark, 1.5, ring ? [5, 3] : []);
-      if (one.row(at)) paintDot(context, x(at), y(one.row(at)[j]), ring, colours);
+      const row = one.row(at);
+      if (row) paintDot(context, x(at), y(row[j]), ring, colours);
     }
     context.fillStyle = colours.text;
-    for (const at of ticks(0, n - 1, step, 24)) write(context, at, x(at), height - 8, { bold: at === p || at === target });
+    for (const at of ticks(0, n - 1, step, 24)) write(context, `${at}`, x(at), height - 8, { bold: at === p || at === target });
   }
+  /** @param {T.Now} now @param {T.Encoding} one @param {T.Colours} colours */
   function paintCircle(now, one, colours) {
     const { position: p, dimension: j, shift: by } = now;
     const pair = j >> 1;
     const { context, width: wide, height } = prepare(circle);
     const [cx, cy, reach] = [wide / 2, height / 2, Math.max(1, Math.min(wide, height) / 2 - 24)]; // at least 1: a hidden canvas has no size
-    const all = one.rows.map((row) => data.point(one, row, pair)).filter(Boolean);
+    const all = one.rows.map((row) => data.point(one, row, pair)).filter((point) => point !== null);
     const [from, to] = [data.point(one, one.row(p), pair), data.point(one, one.row(p + by), pair)];
     const longest = Math.max(...all.map(([x, y]) => Math.hypot(x, y)), from ? Math.hypot(...from) : 0, to ? Math.hypot(...to) : 0) || 1;
+    /** @type {(point: Point) => Point} */
     const place = ([x, y]) => [cx + (x / longest) * reach, cy - (y / longest) * reach];
     paintLine(context, [cx - reach - 8, cy], [cx + reach + 8, cy], colours.line, 1);
     paintLine(context, [cx, cy - reach - 8], [cx, cy + reach + 8], colours.line, 1);
@@ -663,28 +729,28 @@ function render({ model, el }) {
       context.fill();
     }
     context.globalAlpha = 1;
-    if (from && to && by && one.formula) paintArc(context, cx, cy, reach * 0.45, Math.atan2(from[1], from[0]), one.omegas[pair] * by, colours);
-    for (const [point, ring] of [[to, true], [from, false]]) {
+    if (from && to && by && one.omegas) paintArc(context, cx, cy, reach * 0.45, Math.atan2(from[1], from[0]), one.omegas[pair] * by, colours);
+    for (const [point, ring] of pairs([to, true], [from, false])) {
       if (!point) continue;
       paintLine(context, [cx, cy], place(point), colours.mark, 2, ring ? [5, 3] : []);
       paintDot(context, ...place(point), ring, colours);
     }
     context.fillStyle = colours.text;
-    const directions = [from, to].map((point) => point && Math.atan2(point[1], point[0]));
+    const directions = [from, to].map((point) => (point ? Math.atan2(point[1], point[0]) : 0));
     if (from && to) { // two names that would lie on each other move apart
       const gap = ((directions[1] - directions[0] + 3 * Math.PI) % (2 * Math.PI)) - Math.PI;
       const apart = Math.max(0, 0.25 - Math.abs(gap) / 2) * (gap < 0 ? -1 : 1);
       directions[0] -= apart;
       directions[1] += apart;
     }
-    [[from, p], [to, p + by]].forEach(([point, at], which) => {
+    pairs([from, p], [to, p + by]).forEach(([point, at], which) => {
       if (!point || (which && by === 0)) return;
       const far = Math.hypot(...point) / longest * reach + 15;
       const [x, y] = [cx + far * Math.cos(directions[which]), cy - far * Math.sin(directions[which])];
       write(context, minus(String(at)), within(x, 9, wide - 9), within(y, 8, height - 8), { bold: true });
     });
   }
-  /** The turn from one to the other, with an arrow's head; more than once around is drawn once. */
+  /** The turn from one to the other, with an arrow's head; more than once around is drawn once. @param {Pen} context @param {number} cx @param {number} cy @param {number} size @param {number} start @param {number} turn @param {T.Colours} colours */
   function paintArc(context, cx, cy, size, start, turn, colours) {
     const end = start + within(turn, -2 * Math.PI, 2 * Math.PI);
     context.strokeStyle = context.fillStyle = colours.text;
@@ -700,7 +766,7 @@ function render({ model, el }) {
     for (const side of [2.4, -2.4]) context.lineTo(x + 5 * Math.cos(along + side), y + 5 * Math.sin(along + side));
     context.fill();
   }
-  /** One kind small: its table, and how alike the chosen position and every other are. */
+  /** One kind small: its table, and how alike the chosen position and every other are. @param {{ kind: T.Kind, map: Canvas, line: Canvas }} _ @param {T.Now} now @param {T.Colours} colours */
   function paintTile({ kind, map, line }, now, colours) {
     const { position: p, shift: by, n_positions: n, measure } = now;
     const one = data.encoding(kind, now);
@@ -714,13 +780,17 @@ function render({ model, el }) {
     const numbers = alike.filter((value) => value === value);
     if (!numbers.length) return;
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+    /** @param {number} value */
     const y = (value) => height - 5 - ((value - low) / (high - low || 1)) * (height - 10);
+    /** @param {number} at */
     const x = (at) => 5 + (at * (wide - 10)) / (n - 1);
     trace(context, alike.map((value, at) => [x(at), y(value)]), colours.text, 1.4);
-    for (const [at, ring] of [[p + by, true], [p, false]]) if (alike[at] === alike[at] && at in alike) paintDot(context, x(at), y(alike[at]), ring, colours, 3.5);
+    for (const [at, ring] of pairs([p + by, true], [p, false])) if (alike[at] === alike[at] && at in alike) paintDot(context, x(at), y(alike[at]), ring, colours, 3.5);
   }
 
+  /** @param {Node} node @param {string} text */
   const put = (node, text) => node.textContent !== text && (node.textContent = text);
+  /** @param {T.Now} now @param {T.Encoding} one */
   function writeTexts(now, one) {
     const { kind, position: p, dimension: j, shift: by, n_positions: n, measure } = now;
     const [pair, target] = [j >> 1, p + by];
@@ -750,7 +820,7 @@ function render({ model, el }) {
     put(titles[1], isScore(now) ? "Scores: query at p (down), key at p′ (across)" : `Similarity of two positions: ${what}`);
     put(titles[2], `Dimension ${j} over the positions${2 * pair + 1 < one.width ? ` (dashed: ${j % 2 ? j - 1 : j + 1})` : ""}`);
     put(titles[3], `${what[0].toUpperCase()}${what.slice(1)} by distance p′ − p`);
-    put(titles[4], one.formula ? `Pair ${pair}: a shift by ${minus(String(by))} is a turn by ${sayTurn(one.omegas[pair] * by)}` : `Pair ${pair} at positions ${p} and ${minus(String(target))}`);
+    put(titles[4], one.omegas ? `Pair ${pair}: a shift by ${minus(String(by))} is a turn by ${sayTurn(one.omegas[pair] * by)}` : `Pair ${pair} at positions ${p} and ${minus(String(target))}`);
 
     const { low, high } = data.similarities(one, measure);
     tableLegend.set(-one.limit, one.limit, `Colours of the table${one.rows.length < n ? "; grey: no row" : ""}.`);
@@ -759,24 +829,27 @@ function render({ model, el }) {
     matrixCanvas.setAttribute("aria-label", `${titles[1].textContent}, ${n} by ${n}. Up and down change the position, left and right the shift, Enter locks.`);
     const [said, turns] = [sayDistance(now, one), sayRotation(now, one)];
     profile.setAttribute("aria-label", `${titles[3].textContent}: the mean as a line, from least to most as a band. ${said}`);
-    wave.setAttribute("aria-label", `${titles[2].textContent}. ${one.formula ? `A wave ${sayLength(one.omegas[pair])} positions long.` : "Numbers, not a formula's wave."}`);
+    wave.setAttribute("aria-label", `${titles[2].textContent}. ${one.omegas ? `A wave ${sayLength(one.omegas[pair])} positions long.` : "Numbers, not a formula's wave."}`);
     circle.setAttribute("aria-label", `${titles[4].textContent}. ${turns[0]}`);
     put(distance, said);
     if (rotation.textContent !== turns.join("")) rotation.replaceChildren(...turns.map((text) => h("p", {}, text)));
     live.say(sayAll(now, one));
     if (kinds.includes("yours")) {
       put(comparison, sayComparison(now));
-      showDifference.hidden = !data.differences(now.base).first;
+      showDifference.hidden = !data.differences(now.base)?.first;
     }
     table.update();
   }
 
+  /** @param {T.Now} now */
   function fillTable(now) {
     const { kind, position: p, dimension: j, n_positions: n, measure } = now;
     const one = data.encoding(kind, now);
     const pair = [j & ~1, j | 1].filter((at) => at < one.width);
     const what = measureName(kind, measure);
+    /** @param {string} text */
     const column = (text) => h("th", { scope: "col" }, text);
+    /** @param {number} value */
     const cell = (value) => h("td", {}, long(value));
     const lines = Array.from({ length: n }, (_, at) => {
       const row = one.row(at);
@@ -789,6 +862,7 @@ function render({ model, el }) {
 
   // ------------------------------------------------ pointer
   const leave = () => choice.point(null);
+  /** @param {HTMLElement} element @param {(event: MouseEvent) => Partial<T.Now> | null} at @param {HTMLElement | null} [focus] */
   function surfaceOf(element, at, focus = null) {
     onPointer(element, signal, (event) => { const place = at(event); if (place) choice.point(place); }, leave);
     element.addEventListener("click", (event) => {
@@ -798,15 +872,17 @@ function render({ model, el }) {
       focus?.focus({ preventScroll: true });
     }, { signal });
   }
-  const inCells = (canvas, sizes, name) => (event) => {
+  /** @param {Canvas} canvas @param {() => number[]} sizes @param {(row: number, column: number) => Partial<T.Now>} name */
+  const inCells = (canvas, sizes, name) => (/** @type {MouseEvent} */ event) => {
     const r = canvas.getBoundingClientRect();
-    const { left, top, cellWidth, cellHeight } = canvas.dataset;
+    const [left, top, cellWidth, cellHeight] = ["left", "top", "cellWidth", "cellHeight"].map((what) => Number(canvas.dataset[what]));
     const [row, column] = [Math.floor((event.clientY - r.top - top) / cellHeight), Math.floor((event.clientX - r.left - left) / cellWidth)];
     const [rows, columns] = sizes();
     return row >= 0 && column >= 0 && row < rows && column < columns ? name(row, column) : null;
   };
-  const along = (canvas, name) => (event) => {
-    const { left, step } = canvas.dataset;
+  /** @param {Canvas} canvas @param {(at: number, n: number) => Partial<T.Now>} name */
+  const along = (canvas, name) => (/** @type {MouseEvent} */ event) => {
+    const [left, step] = [Number(canvas.dataset.left), Number(canvas.dataset.step)];
     return name(Math.round((event.clientX - canvas.getBoundingClientRect().left - left) / step), model.get("n_positions"));
   };
   const sizeOfTable = () => [model.get("n_positions"), data.widthOf(model.get("kind"), model.get("d_model"))];
@@ -818,28 +894,38 @@ function render({ model, el }) {
 
   /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
+  /** @param {number} exponent */
   const nearest = (exponent) => within(Number((10 ** exponent).toPrecision(3)), ...facts.bases);
   on(base.input, "input", () => choice.choose({ base: nearest(Number(base.input.value)) }));
-  for (const [slide, name] of [[width, "d_model"], [count, "n_positions"], [position, "position"], [dimension, "dimension"], [shift, "shift"]]) {
+  /** @type {[ReturnType<typeof slider>, T.Size][]} */
+  const sliders = [[width, "d_model"], [count, "n_positions"], [position, "position"], [dimension, "dimension"], [shift, "shift"]];
+  for (const [slide, name] of sliders) {
     on(slide.input, "input", () => choice.choose({ [name]: Number(slide.input.value) }));
   }
-  on(measureSelect, "change", () => choice.choose({ measure: measureSelect.value }));
+  on(measureSelect, "change", () => choice.choose({ measure: measureSelect.selectedIndex ? "cosine" : "dot" }));
   for (const { kind, input } of tiles) on(input, "change", () => choice.choose({ kind }));
   on(showDifference, "click", () => {
-    const { first } = data.differences(model.get("base"));
+    const first = data.differences(model.get("base"))?.first;
     if (!first) return;
     const n = Math.max(model.get("n_positions"), first.position + 1);
     choice.choose({ kind: "yours", n_positions: n, position: first.position, dimension: first.dimension, locked: true });
   });
 
   // ------------------------------------------------ keys
+  /** @param {string} pressed @param {EventTarget} place */
   function press(pressed, place) {
     const now = shown();
+    /** @param {T.Size} name @param {number} by @param {number} [low] @param {number} [high] */
     const step = (name, by, low = -Infinity, high = Infinity) => choice.choose({ [name]: within(now[name] + by, low, high) });
+    /** @param {number} by */
     const move = (by) => step("position", by, 0, now.n_positions - 1);
+    /** @param {number} by */
     const moveShift = (by) => step("shift", by, 1 - now.n_positions, now.n_positions - 1);
+    /** @param {number} by */
     const across = (by) => (place === matrixCanvas ? moveShift(by) : step("dimension", by, 0, data.widthOf(now.kind, now.d_model) - 1));
+    /** @param {number} by */
     const stepKind = (by) => choice.choose({ kind: kinds[(kinds.indexOf(now.kind) + by + kinds.length) % kinds.length] });
+    /** @param {number} by */
     const stepBase = (by) => choice.choose({ base: nearest(Math.round((Math.log10(now.base) + by) * 20) / 20) });
     const lock = () => choice.choose({ locked: !now.locked });
     /** @type {Record<string, () => unknown>} */

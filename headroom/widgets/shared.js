@@ -206,6 +206,11 @@ export function legend() {
   };
 }
 
+/** Pairs as a list of pairs, so that each half keeps its type. @template A, B @param {...[A, B]} all */
+export function pairs(...all) {
+  return all;
+}
+
 /** A number as readers see it: two digits after the point, a minus sign and no hyphen. @param {number} value */
 export function number(value, digits = 2) {
   return value.toFixed(digits).replace("-", "−");

@@ -223,3 +223,82 @@ export namespace NormExplorer {
     crossed?: number[];
   }
 }
+
+export namespace PositionExplorer {
+  type Kind = "sin-cos" | "learned" | "rotary" | "yours";
+  type Measure = "dot" | "cosine";
+  interface Now {
+    kind: Kind;
+    position: number;
+    dimension: number;
+    shift: number;
+    base: number;
+    d_model: number;
+    n_positions: number;
+    measure: Measure;
+    locked: boolean;
+  }
+  /** Those that are numbers. */
+  type Size = "position" | "dimension" | "shift" | "base" | "d_model" | "n_positions";
+  /** What is told of a table. */
+  interface Shape {
+    shape: [rows: number, width: number];
+    rows: number;
+    function?: boolean;
+    trouble?: string;
+  }
+  interface Table extends Shape {
+    values: Float32Array;
+  }
+  interface Traits extends Now {
+    _learned: Bytes;
+    _yours: Bytes;
+    _q: Bytes;
+    _k: Bytes;
+    /** An empty object where there is no such table. */
+    _facts: { learned: Shape | {}; max_positions: number; max_d_model: number; bases: [least: number, most: number] };
+    _yours_facts: Shape | {};
+  }
+  type Row = Float32Array | Float64Array;
+  interface Similarities {
+    values: Float64Array;
+    count: Float64Array;
+    least: Float64Array;
+    most: Float64Array;
+    mean: Float64Array;
+    low: number;
+    high: number;
+  }
+  /** One encoding for a state; see `encoding`. */
+  interface Encoding {
+    kind: Kind;
+    width: number;
+    n: number;
+    /** The frequencies of a formula; null: the rows are a table's. */
+    omegas: Float64Array | null;
+    rows: Row[];
+    keys: Row[];
+    total: number;
+    row(position: number): Row | null;
+    key(position: number): Row | null;
+    limit: number;
+    scale: number;
+    between(position: number, dimension: number): number;
+    similarities: Partial<Record<Measure, Similarities>>;
+    pictures: Partial<Record<Measure | "table", Canvas>>;
+    fits: Record<number, number>;
+  }
+  interface Colours {
+    text: string;
+    mark: string;
+    line: string;
+  }
+  interface Plane {
+    left: number;
+    right: number;
+    floor: number;
+    ceiling: number;
+    low: number;
+    high: number;
+  }
+}
