@@ -25,6 +25,7 @@ import {
   capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number,
   paintFrame, pairs, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
 } from "./shared.js";
+/** @import { Child, Model, On, Canvas, View, DigitPad as T } from "./types" */
 
 const SIDE = 28; // pixels of an image along each side
 const FINE = 8; // the ink is kept on a grid so many times finer
@@ -42,15 +43,18 @@ const CHOICES = ["example", "layer", "head", "overlay", "centred", "mistake"];
 
 // ---------------------------------------------------------------- ink
 
+/** @param {number} value @param {number} low @param {number} high */
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
-/** Lay a straight piece of a stroke on the ink, or take it off, softly at its edge. Overlaps add nothing. */
+/** Lay a straight piece of a stroke on the ink, or take it off, softly at its edge. Overlaps add nothing. @param {Float32Array} ink @param {number[]} _ @param {boolean} erases */
 function lay(ink, [x0, y0, x1, y1], erases) {
   const radius = ((erases ? ERASER : PEN) / 2) * FINE;
   const [ax, ay, bx, by] = [x0, y0, x1, y1].map((value) => value * FINE - 0.5); // as indices into the fine grid
   const [dx, dy] = [bx - ax, by - ay];
   const squared = dx * dx + dy * dy;
+  /** @param {number} a @param {number} b */
   const first = (a, b) => clamp(Math.floor(Math.min(a, b) - radius - 1), 0, WIDE - 1);
+  /** @param {number} a @param {number} b */
   const last = (a, b) => clamp(Math.ceil(Math.max(a, b) + radius + 1), 0, WIDE - 1);
   for (let y = first(ay, by); y <= last(ay, by); y++) {
     for (let x = first(ax, bx); x <= last(ax, bx); x++) {
@@ -62,13 +66,13 @@ function lay(ink, [x0, y0, x1, y1], erases) {
   }
 }
 
-/** The last piece of a stroke, [erases, x, y, x, y, …]; of a dot, a piece without length. */
+/** The last piece of a stroke, [erases, x, y, x, y, …]; of a dot, a piece without length. @param {T.Stroke} stroke */
 function lastPiece(stroke) {
   const [x, y] = stroke.slice(-2);
   return stroke.length > 3 ? stroke.slice(-4) : [x, y, x, y];
 }
 
-/** The ink of a drawing: an example's pixels (bytes; null: none), then strokes. */
+/** The ink of a drawing: an example's pixels (bytes; null: none), then strokes. @param {Uint8Array | null} example @param {T.Stroke[]} strokes */
 function inkOf(example, strokes) {
   const ink = new Float32Array(WIDE * WIDE);
   if (example) for (let at = 0; at < ink.length; at++) ink[at] = example[Math.floor(at / WIDE / FINE) * SIDE + Math.floor((at % WIDE) / FINE)] / 255;
@@ -80,7 +84,7 @@ function inkOf(example, strokes) {
 
 /** Where MNIST's makers would have put a drawing (LeCun et al. 1998, section III.A): scaled, with its proportions, to fit
  * into 20 × 20 pixels, and moved by whole pixels until its centre of mass is in the middle. Answers which part of the fine
- * grid becomes the image: pixel (0, 0) starts at (left, top), and a pixel is `step` wide. Null: there is no ink. */
+ * grid becomes the image: pixel (0, 0) starts at (left, top), and a pixel is `step` wide. Null: there is no ink. @param {Float32Array} ink @param {boolean} centred */
 function place(ink, centred) {
   let [left, top, right, bottom] = [WIDE, WIDE, 0, 0];
   let [mass, sumX, sumY] = [0, 0, 0];
@@ -97,12 +101,12 @@ function place(ink, centred) {
   if (!mass) return null;
   if (!centred) return { left: 0, top: 0, step: FINE };
   const step = Math.max(right - left, bottom - top) / BOX;
-  /** In which pixel the drawing starts: never so far out that a part of it is lost. */
+  /** In which pixel the drawing starts: never so far out that a part of it is lost. @param {number} low @param {number} high @param {number} middle */
   const start = (low, high, middle) => clamp(Math.ceil(MIDDLE - (middle - low) / step - 1e-6), 0, SIDE - Math.ceil((high - low) / step - 1e-6));
   return { left: left - start(left, right, sumX / mass) * step, top: top - start(top, bottom, sumY / mass) * step, step };
 }
 
-/** The image, 28 × 28 bytes: each pixel the mean of the ink under it, exactly, fractions of the fine grid included. */
+/** The image, 28 × 28 bytes: each pixel the mean of the ink under it, exactly, fractions of the fine grid included. @param {Float32Array} ink @param {T.Placing} _ */
 function pixelsOf(ink, { left, top, step }) {
   const stride = WIDE + 1;
   const sums = new Float64Array(stride * stride); // sums[y][x]: all ink above and left of (x, y)
@@ -112,6 +116,7 @@ function pixelsOf(ink, { left, top, step }) {
       sums[(y + 1) * stride + x + 1] = sums[y * stride + x + 1] + row;
     }
   }
+  /** @param {number} x @param {number} y */
   const upTo = (x, y) => { // between the corners of the fine grid these sums are bilinear
     const [cx, cy] = [clamp(x, 0, WIDE), clamp(y, 0, WIDE)];
     const [x0, y0] = [Math.min(Math.floor(cx), WIDE - 1), Math.min(Math.floor(cy), WIDE - 1)];
@@ -133,14 +138,14 @@ function pixelsOf(ink, { left, top, step }) {
 
 const GREYS = new Uint32Array(new Uint8ClampedArray([...Array(256).keys()].flatMap((ink) => [255 - ink, 255 - ink, 255 - ink, 255])).buffer);
 
-/** A picture in black on white, `side` pixels wide: `picture((at) => byte)` fills it and answers its canvas. */
+/** A picture in black on white, `side` pixels wide: `picture((at) => byte)` fills it and answers its canvas. @param {number} side */
 function greyPicture(side) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [side, side];
   const context = penOf(canvas);
   const data = context.createImageData(side, side);
   const shades = new Uint32Array(data.data.buffer);
-  return (inkAt) => {
+  return (/** @type {(at: number) => number} */ inkAt) => {
     for (let at = 0; at < shades.length; at++) shades[at] = GREYS[inkAt(at)];
     context.putImageData(data, 0, 0);
     return canvas;
@@ -149,10 +154,12 @@ function greyPicture(side) {
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
-  const { n_layers, n_heads, side, has_class, labels, mistakes } = model.get("_facts");
+  const { n_layers, n_heads, side, labels, mistakes } = model.get("_facts");
   const examples = decode(Uint8Array, model.get("_examples"));
   const n = examples.length / (SIDE * SIDE);
+  /** @param {number | null} i */
   const exampleAt = (i) => (i === null ? null : examples.subarray(i * SIDE * SIDE, (i + 1) * SIDE * SIDE));
   const unique = uniqueName();
   const ended = new AbortController(); // ends every listener with the view
@@ -161,30 +168,43 @@ function render({ model, el }) {
   // The drawing. The model keeps its strokes; the ink is made of them, and the pixels of the ink.
   let { strokes } = model.get("_drawing");
   let ink = inkOf(exampleAt(model.get("example") ?? null), strokes);
-  let placing, pixels; // null: nothing is drawn
+  /** @type {T.Placing | null} */
+  let placing = null; // nothing is drawn
+  /** @type {Uint8Array<ArrayBuffer> | null} */
+  let pixels = null;
+  /** @type {T.Stroke | null} */
   let stroke = null; // the one being drawn
+  /** @type {"pen" | "eraser"} */
   let tool = "pen";
+  /** @type {T.Drawing[]} */
   let before = []; // drawings to which undo goes back
   const cursor = { x: SIDE / 2, y: SIDE / 2, shown: false };
   let told = ""; // what the keys did to the pen
 
   // ------------------------------------------------ words
+  /** @param {number} digit */
   const a = (digit) => `${digit === 8 ? "an" : "a"} ${digit}`;
+  /** @param {number} i */
   const sayExample = (i) => labels ? `${a(labels[i])} (example ${i + 1})` : `example ${i + 1}`;
+  /** @param {number} i */
   const sayPatch = (i) => `patch row ${Math.floor(i / side) + 1}, column ${(i % side) + 1}`;
+  /** @param {number[] | Float32Array} values */
   const ranked = (values) => [...values.keys()].sort((i, j) => values[j] - values[i]);
+  /** @param {number} p */
   const sure = (p) => (p >= 0.95 ? "sure" : p >= 0.75 ? "fairly sure" : p >= 0.5 ? "unsure" : "guessing");
+  /** @param {string | null} name */
   const titleOf = (name) => mistakes.find(([one]) => one === name)?.[2];
+  /** @param {T.Reading} _ */
   function sayGuess({ probabilities }) {
     const [first, second] = ranked(probabilities);
     return `${a(first)} (${number(probabilities[first])}), ${sure(probabilities[first])}, then ${a(second)} (${number(probabilities[second])})`;
   }
-  /** What one model reads, in a clause. */
+  /** What one model reads, in a clause. @param {T.Reading | T.Failure} one @param {number} i @param {string | null} mistake */
   const sayModel = (one, i, mistake) => {
     const who = i ? `With the mistake “${titleOf(mistake)}” it` : "The model";
-    return one.error ? `${who} gives no answer: ${one.error}` : `${who} reads ${sayGuess(one)}.`;
+    return one.error !== undefined ? `${who} gives no answer: ${one.error}` : `${who} reads ${sayGuess(one)}.`;
   };
-  /** Where one model looks. */
+  /** Where one model looks. @param {T.Reading} one @param {T.Now} _ */
   function sayMap(one, { layer, head }) {
     const { patches, own } = mapOf(one, layer, head);
     const best = ranked(patches)[0];
@@ -193,7 +213,7 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ what Python answered
-  /** One model's attention: of each patch, and of [class] itself where there is one. */
+  /** One model's attention: of each patch, and of [class] itself where there is one. @param {T.Reading} _ @param {number} layer @param {number | null} head */
   function mapOf({ attention }, layer, head) {
     const all = decode(Float32Array, attention);
     const tokens = all.length / (n_layers * n_heads); // a mistake may have left [class] out
@@ -202,17 +222,21 @@ function render({ model, el }) {
     for (const one of heads) for (let token = 0; token < tokens; token++) row[token] += all[(layer * n_heads + one) * tokens + token] / heads.length;
     return tokens > side * side ? { patches: row.subarray(1), own: row[0] } : { patches: row, own: null };
   }
-  /** Whether the answer is that of what is drawn and chosen. */
+  /** Whether the answer is that of what is drawn and chosen. @param {T.Answer} answer @param {string | null} mistake */
   function isFresh(answer, mistake) {
-    if (!pixels) return true;
+    const drawn = pixels;
+    if (!drawn) return true;
     if (!answer.pixels || (mistake !== null && answer.mistake !== mistake)) return false;
     const read = decode(Uint8Array, answer.pixels);
-    return read.every((value, at) => value === pixels[at]);
+    return read.every((value, at) => value === drawn[at]);
   }
 
   // ------------------------------------------------ the parts
+  /** @param {string | number} value @param {string} text */
   const option = (value, text) => h("option", { value }, text);
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
+  /** @param {string} part @param {string} text */
   const box = (part, text) => {
     const input = h("input", { type: "checkbox", "data-part": part });
     return { input, label: h("label", {}, input, h("span", {}, text)) };
@@ -235,6 +259,7 @@ function render({ model, el }) {
   const live = liveLine(id);
   const pad = h("canvas", { "data-part": "pad", tabindex: 0, role: "application", "aria-roledescription": "drawing pad", "aria-describedby": id,
     "aria-label": `Page of ${SIDE} by ${SIDE} pixels. Arrow keys move the pen, Space lowers and lifts it, u takes a stroke back.` });
+  /** @param {string} part @param {string} text */
   const button = (part, text) => h("button", { type: "button", "data-part": part }, text);
   const [penButton, eraserButton, undoButton, clearButton] = [button("pen", "Pen"), button("eraser", "Eraser"), button("undo", "Undo"), button("clear", "Clear")];
   const tools = h("div", { class: "headroom-controls", role: "group", "aria-label": "Tools" }, penButton, eraserButton, undoButton, clearButton);
@@ -263,6 +288,7 @@ function render({ model, el }) {
   const status = h("p", { "data-part": "status", role: "status" });
   const table = tableView(fillTable, "Table of probabilities and weights");
 
+  /** @param {string} text */
   const key = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, "Pointer: draw with mouse, pen or finger. With the focus on the page, ", key("arrows"), " move the pen by a pixel, with ", key("Shift"), ` by ${LEAP}; `,
@@ -297,7 +323,7 @@ function render({ model, el }) {
     else pixels = pixelsOf(ink, placing);
   }
   let own = false; // whether the change of the drawing is this view's
-  /** Put a drawing in the page's place, and tell. */
+  /** Put a drawing in the page's place, and tell. @param {T.Drawing} drawing */
   function draw(drawing) {
     [strokes, stroke] = [drawing.strokes, null];
     own = true;
@@ -316,36 +342,41 @@ function render({ model, el }) {
   const remember = () => before.push(drawing());
   function undo() {
     finish();
-    if (before.length) draw(before.pop());
+    const last = before.pop();
+    if (last) draw(last);
     else if (strokes.length) draw({ ...drawing(), strokes: strokes.slice(0, -1) }); // drawn before this view was opened
   }
   function clear() {
     finish();
-    if (!strokes.length && model.get("example") == null) return;
+    if (!strokes.length && drawing().example === null) return;
     remember();
     draw({ example: null, strokes: [] });
   }
+  /** @param {number | null} example */
   function startFrom(example) {
     finish();
     remember();
     draw({ example, strokes: [] });
   }
 
-  /** Begin a stroke, go on with it, end it. The ink is laid piece by piece; the whole is kept when it ends. */
+  /** Begin a stroke, go on with it, end it. The ink is laid piece by piece; the whole is kept when it ends. @param {number} x @param {number} y @param {boolean} erases */
   function begin(x, y, erases) {
     finish();
     remember();
     stroke = [erases ? 1 : 0, x, y];
-    grow();
+    grow(stroke);
   }
+  /** @param {number} x @param {number} y */
   function extend(x, y) {
+    if (!stroke) return;
     const [lastX, lastY] = stroke.slice(-2);
     if (Math.hypot(x - lastX, y - lastY) < NEAR) return;
     stroke.push(x, y);
-    grow();
+    grow(stroke);
   }
-  function grow() {
-    lay(ink, lastPiece(stroke), stroke[0] === 1);
+  /** @param {T.Stroke} one */
+  function grow(one) {
+    lay(ink, lastPiece(one), one[0] === 1);
     develop();
     schedule();
     ask();
@@ -363,9 +394,10 @@ function render({ model, el }) {
   // ------------------------------------------------ asking Python
   // One request at a time: while one is under way the drawing goes on, and the newest is asked for when it comes back.
   let asked = 0;
+  /** @type {string | null} */
   let waiting = null; // the request that is under way
   let again = false; // whether the drawing has changed since
-  let missed = null; // the timer after which an answer is missed
+  let missed = 0; // the timer after which an answer is missed
   let late = false;
   let unsent = false;
   /** Send what has been set, once it is painted: what JupyterLab does when the kernel gets busy would hold up the painting. */
@@ -386,7 +418,7 @@ function render({ model, el }) {
   }
   const heard = () => {
     clearTimeout(missed);
-    [missed, late] = [null, false];
+    [missed, late] = [0, false];
     if (model.get("_answer").id !== waiting) return;
     waiting = null;
     if (again) ask();
@@ -400,22 +432,24 @@ function render({ model, el }) {
     develop();
     if (!isFresh(model.get("_answer"), model.get("mistake") ?? null)) ask();
   };
-  for (const [event, handle] of [["_answer", heard], ["_drawing", changed], ["example", changed], ["centred", recentred]]) {
-    model.on(`change:${event}`, handle);
-    signal.addEventListener("abort", () => model.off(`change:${event}`, handle));
+  /** @type {[`change:${keyof T.Traits}`, () => void][]} */
+  const heeded = [["change:_answer", heard], ["change:_drawing", changed], ["change:example", changed], ["change:centred", recentred]];
+  for (const [event, handle] of heeded) {
+    model.on(event, handle);
+    signal.addEventListener("abort", () => model.off(event, handle));
   }
   signal.addEventListener("abort", () => {
     finish();
     clearTimeout(missed);
     model.save_changes();
   });
-  /** Say so when an answer does not come; what is shown until then is the last one. */
+  /** Say so when an answer does not come; what is shown until then is the last one. @param {boolean} fresh */
   function watch(fresh) {
     if (fresh) {
       clearTimeout(missed);
-      [missed, late] = [null, false];
+      [missed, late] = [0, false];
     } else {
-      missed ??= setTimeout(() => {
+      missed ||= setTimeout(() => {
         late = true;
         schedule();
       }, LATE_MS);
@@ -424,7 +458,8 @@ function render({ model, el }) {
 
   // ------------------------------------------------ painting a state
   const [page, image] = [greyPicture(WIDE), greyPicture(SIDE)];
-  let view = null; // what is shown
+  /** @type {T.Shown} */
+  let view; // what is shown
 
   function paint() {
     const now = choice.now();
@@ -434,18 +469,18 @@ function render({ model, el }) {
     const models = (pixels && answer.models) || [];
     // A second model that does not answer yet has its place already.
     const shown = now.mistake === null ? models.slice(0, 1) : answer.mistake === now.mistake ? models : [models[0], undefined];
-    const drawable = now.overlay ? shown.filter((one) => one?.attention) : [];
+    const drawable = now.overlay ? shown.filter((one) => one?.attention !== undefined) : [];
     view = { now, shown, fresh, drawable, colours: themeColours(root), largest: 0 };
     for (const one of drawable) view.largest = Math.max(view.largest, ...mapOf(one, now.layer, now.head).patches);
 
     readings[1].element.hidden = now.mistake === null;
     root.setAttribute("data-overlay", String(now.overlay));
-    readings.forEach(({ mapBox }, i) => (mapBox.hidden = !drawable.includes(shown[i])));
+    readings.forEach(({ mapBox }, i) => (mapBox.hidden = !drawable.some((one) => one === shown[i])));
     scaleLegend.element.hidden = !drawable.length;
     paintPad();
     const { context, width } = prepare(seen);
     context.drawImage(image((at) => (pixels ? pixels[at] : 0)), 0, 0, width, width);
-    readings.forEach(({ map, mapBox }, i) => !mapBox.hidden && paintMap(map, shown[i]));
+    for (const one of drawable) paintMap(readings[shown.indexOf(one)].map, one);
     writeTexts();
   }
 
@@ -478,13 +513,15 @@ function render({ model, el }) {
       }
     }
   }
-  /** Patches in the colours of their weights, under the outline of what the model has read. */
+  /** Patches in the colours of their weights, under the outline of what the model has read. @param {Canvas} canvas @param {T.Reading} one */
   function paintMap(canvas, one) {
     const { now, largest, colours } = view;
     const { context, width } = prepare(canvas);
     const { patches } = mapOf(one, now.layer, now.head);
     const w = width / side;
+    /** @param {number} i */
     const cell = (i) => ({ x: (i % side) * w, y: Math.floor(i / side) * w, w, h: w });
+    /** @param {number} value */
     const shade = (value) => colour(largest > 0 ? value / largest : 0);
     patches.forEach((value, i) => {
       const { x, y } = cell(i);
@@ -494,7 +531,9 @@ function render({ model, el }) {
       context.lineWidth = 1;
       context.strokeRect(x + 0.5, y + 0.5, w - 1, w - 1);
     });
-    const read = decode(Uint8Array, model.get("_answer").pixels);
+    const answered = model.get("_answer").pixels;
+    const read = answered ? decode(Uint8Array, answered) : [];
+    /** @param {number} x @param {number} y */
     const inked = (x, y) => x >= 0 && y >= 0 && x < SIDE && y < SIDE && read[y * SIDE + x] > 127;
     const unit = width / SIDE;
     const outline = new Path2D(); // along the edges of the pixels that are more ink than paper
@@ -531,23 +570,23 @@ function render({ model, el }) {
     const { now, shown, fresh, drawable, largest } = view;
     const { example, layer, head, mistake } = now;
     for (const one of CHOICES) root.setAttribute(`data-${one}`, String(now[one] ?? "none"));
-    root.setAttribute("data-strokes", strokes.length + (stroke ? 1 : 0));
-    root.setAttribute("data-points", [...strokes, ...(stroke ? [stroke] : [])].reduce((sum, one) => sum + (one.length - 1) / 2, 0));
+    root.setAttribute("data-strokes", String(strokes.length + (stroke ? 1 : 0)));
+    root.setAttribute("data-points", String([...strokes, ...(stroke ? [stroke] : [])].reduce((sum, one) => sum + (one.length - 1) / 2, 0)));
     root.setAttribute("data-fresh", String(fresh));
-    exampleSelect.value = example ?? "";
+    exampleSelect.value = String(example ?? "");
     centred.input.checked = now.centred;
     overlay.input.checked = now.overlay;
-    layerRange.value = layer + 1;
+    layerRange.value = String(layer + 1);
     layerRange.setAttribute("aria-valuetext", `layer ${layer + 1} of ${n_layers}`);
     write(layerOutput, `${layer + 1} of ${n_layers}`);
-    headSelect.value = head ?? "mean";
+    headSelect.value = String(head ?? "mean");
     mistakeSelect.value = mistake ?? "";
     penButton.setAttribute("aria-pressed", String(tool === "pen"));
     eraserButton.setAttribute("aria-pressed", String(tool === "eraser"));
     undoButton.disabled = !before.length && !strokes.length && !stroke;
     clearButton.disabled = example === null && !strokes.length && !stroke;
 
-    const scale = placing && FINE / placing.step;
+    const scale = placing ? FINE / placing.step : 1;
     const plain = !now.centred || (example !== null && !strokes.length && !stroke);
     write(seenNote, !pixels ? `What the model sees: ${SIDE} × ${SIDE} pixels, all paper.` : `What the model sees: ${SIDE} × ${SIDE} pixels` +
       (plain ? ", as drawn." : `, the drawing made ${number(scale)} times as large to fit ${BOX} × ${BOX}, its centre of mass in the middle.`));
@@ -556,11 +595,11 @@ function render({ model, el }) {
     readings.forEach((one, i) => {
       const answer = shown[i];
       write(one.title, i ? `With the mistake: ${titleOf(mistake)}` : mistake === null ? "What your model reads" : "What your healthy model reads");
-      write(one.what, i && mistake !== null ? mistakes.find(([name]) => name === mistake)[3] : "");
+      write(one.what, i && mistake !== null ? mistakes.find(([name]) => name === mistake)?.[3] ?? "" : "");
       const values = answer?.probabilities;
-      const [best] = values ? ranked(values) : [null];
-      if (!i) root.setAttribute("data-guess", best ?? "none");
-      write(one.big, best === null ? "–" : String(best));
+      const best = values ? ranked(values)[0] : -1;
+      if (!i) root.setAttribute("data-guess", values ? String(best) : "none");
+      write(one.big, values ? String(best) : "–");
       write(one.guess, values ? `${capital(sure(values[best]))}: ${number(values[best])}` : answer?.error ?? (pixels ? "No answer yet." : "Nothing is drawn."));
       one.rows.forEach(({ fill, value, element }, digit) => {
         fill.style.transform = `scaleX(${values ? values[digit] : 0})`;
@@ -568,7 +607,7 @@ function render({ model, el }) {
         write(value, values ? number(values[digit]) : "–");
       });
       one.element.classList.toggle("headroom-old", late && !!values);
-      if (!drawable.includes(answer)) return;
+      if (!now.overlay || answer?.attention === undefined) return;
       write(one.mapNote, sayMap(answer, now));
       one.map.setAttribute("aria-label", `Attention over ${side} × ${side} patches. ${one.mapNote.textContent}`);
     });
@@ -589,7 +628,9 @@ function render({ model, el }) {
 
   function fillTable() {
     const { now, shown, drawable } = view;
+    /** @param {string} text */
     const column = (text) => h("th", { scope: "col" }, text);
+    /** @param {string} text @param {(number | undefined)[]} cells */
     const line = (text, cells) => h("tr", {}, h("th", { scope: "row" }, text), ...cells.map((value) => h("td", {}, value === undefined ? "–" : number(value, 3))));
     const names = ["the model", ...(now.mistake === null ? [] : ["with the mistake"])];
     const probabilities = h("table", {}, h("caption", {}, "Probability of each digit"),
@@ -611,11 +652,14 @@ function render({ model, el }) {
   // ------------------------------------------------ pointer
   /** @type {On} */
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
+  /** @param {PointerEvent} _ */
   const inPixels = ({ clientX, clientY }) => {
     const r = pad.getBoundingClientRect();
+    /** @param {number} value */
     const round = (value) => Math.round(clamp(value, 0, SIDE) * 100) / 100;
-    return [round(((clientX - r.left) / r.width) * SIDE), round(((clientY - r.top) / r.height) * SIDE)];
+    return /** @type {[x: number, y: number]} */ ([round(((clientX - r.left) / r.width) * SIDE), round(((clientY - r.top) / r.height) * SIDE)]);
   };
+  /** @type {number | null} */
   let pointer = null; // which one is drawing: a second finger does not
   on(pad, "pointerdown", (event) => {
     if (pointer !== null || (event.button > 0 && event.button !== 5)) return; // 5: a pen's own eraser
@@ -630,13 +674,18 @@ function render({ model, el }) {
     const all = event.getCoalescedEvents?.() ?? [];
     for (const one of all.length ? all : [event]) extend(...inPixels(one));
   });
-  for (const type of ["pointerup", "pointercancel", "lostpointercapture"]) on(pad, type, (event) => {
+  /** @param {PointerEvent} event */
+  const lift = (event) => {
     if (event.pointerId !== pointer) return;
     pointer = null;
     finish();
     schedule();
-  });
+  };
+  on(pad, "pointerup", lift);
+  on(pad, "pointercancel", lift);
+  on(pad, "lostpointercapture", lift);
 
+  /** @param {"pen" | "eraser"} one */
   const pick = (one) => {
     finish();
     tool = one;
@@ -659,9 +708,11 @@ function render({ model, el }) {
   });
 
   // ------------------------------------------------ keys
+  /** @type {Record<string, number[]>} */
   const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0], Home: [-1, -1], PageUp: [1, -1], End: [-1, 1], PageDown: [1, 1] };
   const sayPen = () => (told = `${tool === "pen" ? "Pen" : "Eraser"} ${stroke ? "down" : "up"} at row ${Math.floor(Math.min(cursor.y, SIDE - 1)) + 1}, ` +
     `column ${Math.floor(Math.min(cursor.x, SIDE - 1)) + 1}.`);
+  /** @param {number[]} _ @param {number} by */
   function move([right, down], by) {
     cursor.shown = true;
     cursor.x = clamp(cursor.x + right * by, 0, SIDE);
@@ -677,13 +728,17 @@ function render({ model, el }) {
     sayPen();
     schedule();
   }
+  /** @param {KeyboardEvent} _ */
   function press({ key: pressed, shiftKey }) {
     const { example, layer, head, overlay: shows, centred: centres } = choice.now();
+    /** @param {number} by */
     const stepLayer = (by) => choice.choose({ layer: clamp(layer + by, 0, n_layers - 1) });
+    /** @param {number} by */
     const stepHead = (by) => {
       const next = cycle(head === null ? 0 : head + 1, by, n_heads + 1); // 0: the mean
       choice.choose({ head: next === 0 ? null : next - 1 });
     };
+    /** @param {number} by */
     const stepExample = (by) => startFrom(example === null ? (by > 0 ? 0 : n - 1) : cycle(example, by, n));
     /** @type {Record<string, () => unknown>} */
     const actions = {

@@ -302,3 +302,70 @@ export namespace PositionExplorer {
     high: number;
   }
 }
+
+export namespace DigitPad {
+  interface Now {
+    example: number | null;
+    layer: number;
+    head: number | null;
+    overlay: boolean;
+    centred: boolean;
+    mistake: string | null;
+  }
+  /** Whether it erases (1) or not (0), then x, y, x, y, …, in pixels. */
+  type Stroke = number[];
+  /** What strokes lie on, and the strokes. */
+  interface Drawing {
+    example: number | null;
+    strokes: Stroke[];
+  }
+  /** Which part of the fine grid becomes the image; see `place`. */
+  interface Placing {
+    left: number;
+    top: number;
+    step: number;
+  }
+  /** What one model reads, or a sentence that says why it reads nothing. */
+  interface Reading {
+    probabilities: number[];
+    attention: Bytes;
+    reader: string;
+    error?: undefined;
+  }
+  interface Failure {
+    error: string;
+    probabilities?: undefined;
+    attention?: undefined;
+  }
+  /** Python's answer; empty before the first, and without pixels where nothing is drawn. */
+  interface Answer {
+    id?: string;
+    mistake?: string | null;
+    pixels?: Bytes;
+    models?: (Reading | Failure)[];
+  }
+  interface Facts {
+    n_layers: number;
+    n_heads: number;
+    side: number;
+    has_class: boolean;
+    labels: number[] | null;
+    mistakes: [name: string, group: string, title: string, what: string][];
+  }
+  interface Traits extends Now {
+    _examples: Bytes;
+    _facts: Facts;
+    _drawing: Drawing;
+    _request: { id: string; pixels: Bytes };
+    _answer: Answer;
+  }
+  /** What is shown. */
+  interface Shown {
+    now: Now;
+    shown: (Reading | Failure | undefined)[];
+    fresh: boolean;
+    drawable: Reading[];
+    colours: Colours;
+    largest: number;
+  }
+}
