@@ -27,17 +27,22 @@ import {
   number, onPointer, paintBand, paintFrame, paintNames, pairs, penOf, prepare, repaint, sayHead, tableView,
   themeColours, uniqueName, visible, write,
 } from "./shared.js";
+/** @import { Canvas, Child, Model, On, Pen, Point, Rect, Side, View, AttentionExplorer as T } from "./types" */
 
 const CLASS_TOKEN = "[class]";
 /** @type {(keyof T.Now)[]} */
 const CHOICES = ["sample", "layer", "head", "query", "key", "locked", "control", "scale", "show", "matrices", "phase", "marks"];
+/** @type {(keyof T.Now)[]} */
+const ROW = ["sample", "layer", "head", "query", "control"]; // what says whose row of numbers is shown
+/** @type {T.Show[]} */
+const SHOWS = ["weights", "unmasked", "scores"]; // in the menu's order
 const OUTLINE_SIDE = 56; // pixels to which an image is reduced before its outline is traced
 const LARGEST = 400; // height of the large matrix, in pixels
 const LABELLED = 11; // smallest cell, in pixels, whose row and column carry their words
 
 // ---------------------------------------------------------------- the numbers
 
-/** What one widget was given, and questions about it. Tokens count from 0, [class] included. */
+/** What one widget was given, and questions about it. Tokens count from 0, [class] included. @param {Model<T.Traits>} model */
 function readData(model) {
   const facts = model.get("_facts");
   const { n_layers, n_heads, sizes, has_class } = facts;
@@ -48,12 +53,13 @@ function readData(model) {
   const mask = decode(Uint8Array, model.get("_mask"));
   const pixels = decode(Uint8Array, model.get("_pixels"));
   const starts = [0]; // of each sample's weights; divided by layers and heads, of its mask
-  for (const [queries, keys] of sizes) starts.push(starts.at(-1) + n_layers * n_heads * queries * keys);
+  for (const [queries, keys] of sizes) starts.push(starts[starts.length - 1] + n_layers * n_heads * queries * keys);
 
+  /** @param {number} sample @param {number} query @param {number} key */
   const may = (sample, query, key) =>
     !mask.length || mask[starts[sample] / (n_layers * n_heads) + query * sizes[sample][1] + key] === 1;
 
-  /** The numbers of one query, written into `out`; head null: the mean of the heads. `kind` as the trait `show`. */
+  /** The numbers of one query, written into `out`; head null: the mean of the heads. `kind` as the trait `show`. @param {Float32Array} out @param {T.Show} kind @param {number} sample @param {number} layer @param {number | null} head @param {number} query */
   function fillRow(out, kind, sample, layer, head, query) {
     const [queries, keys] = sizes[sample];
     out.fill(0);
@@ -74,23 +80,26 @@ function readData(model) {
     for (let key = 0; key < keys; key++) out[key] /= divide;
     return out;
   }
+  /** @param {T.Show} kind @param {T.Place} _ @param {number} query */
   const row = (kind, { sample, layer, head }, query) => fillRow(new Float32Array(sizes[sample][1]), kind, sample, layer, head, query);
 
+  /** @type {Partial<Record<T.Show, T.Limits>>} */
   const extents = { weights: [0, facts.largest] };
-  /** The smallest and the largest number of any sample, layer and head. */
+  /** The smallest and the largest number of any sample, layer and head. @param {T.Show} kind @returns {T.Limits} */
   function extent(kind) {
-    if (!extents[kind]) {
+    let known = extents[kind];
+    if (!known) {
       let [low, high] = kind === "scores" ? [Infinity, -Infinity] : [0, 0];
       for (let sample = 0; sample < sizes.length; sample++)
         for (let layer = 0; layer < n_layers; layer++)
           for (let head = 0; head < n_heads; head++)
             for (let query = 0; query < sizes[sample][0]; query++)
               for (const value of row(kind, { sample, layer, head }, query)) [low, high] = [Math.min(low, value), Math.max(high, value)];
-      extents[kind] = [low, high];
+      extents[kind] = known = [low, high];
     }
-    return extents[kind];
+    return known;
   }
-  /** Lowest and highest colour of a row. */
+  /** Lowest and highest colour of a row. @param {T.Show} kind @param {T.Scale} scale @param {Float32Array} values @returns {T.Limits} */
   function limits(kind, scale, values) {
     if (scale === "all") return extent(kind);
     let [low, high] = kind === "scores" ? [Infinity, -Infinity] : [0, 0];
@@ -102,9 +111,10 @@ function readData(model) {
   }
 
   // A layer's heads are painted once: going back and forth between layers, or along the queries, repeats nothing.
+  /** @type {Map<string, Canvas>} */
   const kept = new Map();
   const room = 4 * (n_heads + 1);
-  /** One head as a picture, one pixel a cell. */
+  /** One head as a picture, one pixel a cell. @param {T.Show} kind @param {number} sample @param {number} layer @param {number | null} head @param {T.Scale} scale */
   function picture(kind, sample, layer, head, scale) {
     const name = [kind, sample, layer, head, scale].join();
     let found = kept.get(name);
@@ -118,7 +128,7 @@ function readData(model) {
         for (let key = 0; hides && key < keys; key++) if (!may(sample, query, key)) values[key] = NaN;
         return { values, low, high };
       });
-      if (kept.size >= room) kept.delete(kept.keys().next().value);
+      if (kept.size >= room) kept.delete([...kept.keys()][0]);
     }
     kept.delete(name);
     kept.set(name, found); // last used, last out
@@ -126,21 +136,24 @@ function readData(model) {
   }
 
   const { width, height, channels } = facts;
+  /** @type {Map<number, Path2D>} */
   const outlines = new Map();
   return {
     ...facts, isImage, first, may, limits, picture, row,
     hasScores: scores.length > 0,
     n: sizes.length,
+    /** @param {number} image */
     pixels: (image) => pixels.subarray(image * height * width * channels, (image + 1) * height * width * channels),
-    /** An image's outline, in pixels of the image: colours below it stay as the legend has them. */
+    /** An image's outline, in pixels of the image: colours below it stay as the legend has them. @param {number} image */
     outline(image) {
-      if (!outlines.has(image)) outlines.set(image, traceOutline(this.pixels(image), width, height, channels));
-      return outlines.get(image);
+      const known = outlines.get(image) ?? traceOutline(this.pixels(image), width, height, channels);
+      outlines.set(image, known);
+      return known;
     },
   };
 }
 
-/** Marching squares: the line along which an image, reduced to few pixels, crosses the middle of its brightness. */
+/** Marching squares: the line along which an image, reduced to few pixels, crosses the middle of its brightness. @param {Uint8Array} pixels @param {number} width @param {number} height @param {number} channels */
 function traceOutline(pixels, width, height, channels) {
   const step = Math.max(1, Math.ceil(Math.max(width, height) / OUTLINE_SIDE));
   const [columns, rows] = [Math.ceil(width / step), Math.ceil(height / step)];
@@ -155,11 +168,13 @@ function traceOutline(pixels, width, height, channels) {
   grey.forEach((sum, i) => (grey[i] = sum / counts[i]));
   const level = (Math.min(...grey) + Math.max(...grey)) / 2;
   const path = new Path2D();
+  /** @param {number} x @param {number} y */
   const at = (x, y) => (x < 0 || y < 0 || x >= columns || y >= rows ? 0 : grey[y * columns + x]);
   for (let y = -1; y < rows; y++) {
     for (let x = -1; x < columns; x++) {
       // Four neighbouring pixel centres, clockwise; where two neighbours lie on different sides, the line crosses.
       const corners = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1]];
+      /** @type {Point[]} */
       const crossings = [];
       corners.forEach(([x0, y0], i) => {
         const [x1, y1] = corners[(i + 1) % 4];
@@ -179,6 +194,7 @@ function traceOutline(pixels, width, height, channels) {
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
   const data = readData(model);
   const { n, n_layers, n_heads, isImage, first, has_class, rows, columns, labels, predictions } = data;
@@ -189,21 +205,31 @@ function render({ model, el }) {
 
   // ------------------------------------------------ words
   const kindOf = isImage ? "image" : "sequence";
+  /** @param {number} sample @param {Side} side */
   const words = (sample, side) => data[side][sample].map(visible);
+  /** @param {number} sample */
   const joined = (sample) => {
     const all = words(sample, data.crossed ? "keys" : "queries");
     const text = all.join(all.every((word) => [...word].length === 1) ? "" : " ").replaceAll("␣", " ");
     return text.length > 32 ? `${text.slice(0, 30)}…` : text;
   };
+  /** @param {number} i */
   const saySample = (i) => (isImage ? `image ${i + 1}` + (labels ? ` (a ${labels[i]})` : "") : `sequence ${i + 1}: ${joined(i)}`);
   // Python and the traits name a patch by its number among the patches; in here all tokens count, [class] included.
-  const token = (name) => (name === null ? null : name === CLASS_TOKEN ? 0 : name + first);
-  const name = (token) => (token === null ? null : isImage && token < first ? CLASS_TOKEN : token - first);
+  /** @param {T.Token} name */
+  const token = (name) => (name === CLASS_TOKEN ? 0 : name + first);
+  /** @param {T.Token | null} name */
+  const tokenOrNone = (name) => (name === null ? null : token(name));
+  /** @param {number} token @returns {T.Token} */
+  const name = (token) => (isImage && token < first ? CLASS_TOKEN : token - first);
+  /** @param {number} i */
   const sayPatch = (i) => `patch row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`;
+  /** @param {number} sample @param {Side} side @param {number} token */
   function sayToken(sample, side, token) {
     if (isImage) return token < first ? CLASS_TOKEN : sayPatch(token - first);
     return `${side === "queries" ? "query" : "key"} ${token + 1} “${words(sample, side)[token]}”`;
   }
+  /** @param {number} image */
   function sayPrediction(image) {
     if (!predictions) return labels ? `Label: ${labels[image]}.` : "";
     const best = predictions[image].reduce((most, p, i, all) => (p > all[most] ? i : most), 0);
@@ -211,14 +237,17 @@ function render({ model, el }) {
     if (!labels) return `${says}.`;
     return `${says}, ${best === labels[image] ? "right" : "wrong"}: the label is ${labels[image]}.`;
   }
+  /** @param {Float32Array} row */
   const byWeight = (row) => [...row.keys()].sort((a, b) => row[b] - row[a]);
   const KINDS = { weights: "weight", unmasked: "weight without the mask", scores: "score" };
 
+  /** @param {T.Now} now @param {Float32Array} row */
   function sayAll(now, row) {
     const { sample, layer, head, locked, control, show, phase } = now;
-    const [query, key] = [token(now.query), token(now.key)];
+    const [query, key] = [token(now.query), tokenOrNone(now.key)];
     const place = `${capital(kindOf)} ${sample + 1}, layer ${layer + 1}, ${sayHead(head)}`;
     const asks = sayToken(sample, "queries", query);
+    /** @param {number} one */
     const say = (one) => sayToken(sample, "keys", one);
     if (phase === "marking") {
       const marks = now.marks.length ? `Marked: ${list(now.marks.map((mark) => say(token(mark))))}.` : "Nothing is marked yet.";
@@ -238,13 +267,14 @@ function render({ model, el }) {
     if (locked) text += " Locked.";
     return text;
   }
-  /** How close the reader's marks are to where the weight is. */
+  /** How close the reader's marks are to where the weight is. @param {T.Now} now */
   function sayVerdict(now) {
     const { sample } = now;
     const query = token(now.query);
     const row = data.row("weights", { ...now, sample: now.control ?? sample }, query);
     const marks = now.marks.map(token);
     const order = byWeight(row);
+    /** @param {number[]} tokens */
     const sum = (tokens) => tokens.reduce((total, one) => total + row[one], 0);
     const allowed = order.filter((key) => data.may(sample, query, key)).length;
     const [got, possible] = [sum(marks), sum(order.slice(0, marks.length))];
@@ -260,7 +290,7 @@ function render({ model, el }) {
     return `${word}: the ${many} you marked ${marks.length === 1 ? "gets" : "get"} ${number(got)} of the weight, the best ${many} possible ${number(possible)}, ` +
       `an even share would be ${number(even)}. ${top}`;
   }
-  /** What the mask does to a row, in numbers. */
+  /** What the mask does to a row, in numbers. @param {T.Now} _ */
   function sayMask({ sample, layer, head, query: asked }) {
     if (head === null) return "Choose one head to see what the mask does to its numbers: a mean of heads is no softmax.";
     const query = token(asked);
@@ -272,7 +302,9 @@ function render({ model, el }) {
     const left = keys.filter((key) => data.may(sample, query, key));
     const share = left.reduce((sum, key) => sum + before[key], 0);
     const best = byWeight(after)[0];
+    /** @param {number} value */
     const three = (value) => number(value, 3);
+    /** @param {number[]} keys */
     const count = (keys) => (keys.length === 1 ? "1 key" : `${keys.length} keys`);
     return `Without the mask, the softmax gives ${three(share)} to the ${count(left)} that this query may attend to, and ${three(1 - share)} to the ` +
       `${count(hidden)} that it may not (×). The mask sets the hidden scores to −∞; every weight left is divided by ${three(share)}, so that they sum to 1 again: ` +
@@ -280,8 +312,11 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ the parts
+  /** @param {string | number} value @param {string} text */
   const option = (value, text) => h("option", { value }, text);
+  /** @param {string} part @param {boolean} [disabled] */
   const box = (part, disabled = false) => h("input", { type: "checkbox", "data-part": part, disabled });
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
   const sampleSelect = h("select", { "data-part": "sample-select" }, ...samples.map((i) => option(i, capital(saySample(i)))));
   const layerRange = h("input", { type: "range", "data-part": "layer-range", min: 1, max: n_layers, step: 1, disabled: n_layers === 1 });
@@ -295,6 +330,7 @@ function render({ model, el }) {
   const matricesBox = box("matrices-box");
   const predictButton = h("button", { type: "button", "data-part": "predict" }, "Predict first");
   const revealButton = h("button", { type: "button", "data-part": "reveal" }, "Reveal");
+  /** @param {...Child} parts */
   const pair = (...parts) => h("span", { class: "headroom-pair" }, ...parts);
   const controls = h("div", { class: "headroom-controls" },
     field(capital(kindOf), sampleSelect), field("Layer", layerRange, layerOutput), field("Scale", scaleSelect),
@@ -304,6 +340,7 @@ function render({ model, el }) {
 
   const id = `live-${unique}`;
   const live = liveLine(id);
+  /** @template {"canvas" | "div"} Tag @param {Tag} tag @param {string} part @param {string} description */
   const surface = (tag, part, description) =>
     h(tag, { "data-part": part, tabindex: 0, role: "application", "aria-roledescription": description, "aria-describedby": id });
 
@@ -326,9 +363,10 @@ function render({ model, el }) {
   const bars = h("canvas", { "data-part": "row", role: "img" });
 
   // A text: the words that ask, and the words that are asked
+  /** @param {string} part @param {string} text */
   const strip = (part, text) => {
     const element = surface("div", part, "row of words");
-    return { element, chips: [], box: h("div", { class: "headroom-strip" }, h("span", { class: "headroom-note" }, text), element) };
+    return /** @type {T.Strip} */ ({ element, sample: -1, chips: [], box: h("div", { class: "headroom-strip" }, h("span", { class: "headroom-note" }, text), element) });
   };
   const queries = strip("queries", "Queries (Q): who looks");
   const keysRow = strip("keys-row", "Keys (K): who is looked at, and the number that each gets");
@@ -354,6 +392,7 @@ function render({ model, el }) {
   const covered = h("p", { "data-part": "covered" }, "Matrices, numbers and table are covered until you reveal.");
   const table = tableView(() => fillTable(choice.now()), "Table of weights");
 
+  /** @param {string} text */
   const key = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, isImage ? "Pointer: a patch under it is the query, a cell of a matrix is a query and a key; " : "Pointer: a word under it is the query or the key, a cell of a matrix is both; ",
@@ -384,41 +423,45 @@ function render({ model, el }) {
   const schedule = repaint(() => paint(), { model, names: CHOICES, canvases: [picture, bars, heads, matrixCanvas, root], signal });
   const choice = choices(model, CHOICES, { schedule, also: follow, signal });
 
-  /** What follows from a choice; Python does the same. */
+  /** What follows from a choice; Python does the same. @param {Partial<T.Now>} changes */
   function follow(changes) {
     const sample = changes.sample ?? model.get("sample");
     const control = "control" in changes ? changes.control : model.get("control");
     if (control === sample) changes.control = n === 1 ? null : (sample + 1) % n;
     if (!isImage && "sample" in changes) { // another sequence may be shorter
       const [asking, asked] = data.sizes[sample];
-      changes.query = Math.min(changes.query ?? model.get("query"), asking - 1);
-      const at = "key" in changes ? changes.key : model.get("key") ?? null;
-      changes.key = at === null ? null : Math.min(at, asked - 1);
+      changes.query = name(Math.min(token(changes.query ?? model.get("query")), asking - 1));
+      const at = "key" in changes ? changes.key : model.get("key");
+      changes.key = typeof at === "number" ? name(Math.min(token(at), asked - 1)) : null;
     }
     // A prediction is about one row of numbers: another row, another prediction.
-    const moved = ["sample", "layer", "head", "query", "control"].some((one) => one in changes && changes[one] !== (model.get(one) ?? null));
+    const moved = ROW.some((one) => one in changes && changes[one] !== (model.get(one) ?? null));
     if (moved && model.get("marks").length) changes.marks = [];
     if (moved && model.get("phase") === "revealed") changes.phase = "marking";
   }
+  /** @param {number} image */
   function otherImage(image) {
     const rest = samples.map((i) => (image + 1 + i) % n).filter((i) => i !== image);
     return (labels && rest.find((i) => labels[i] !== labels[image])) ?? rest[0] ?? image;
   }
 
-  /** Pointed at: `{ query }`, `{ key }` or both, as tokens. While predicting, only keys are pointed at, to be marked. */
-  const named = (at) => Object.fromEntries(Object.entries(at).map(([side, one]) => [side, name(one)]));
+  /** Pointed at: `{ query }`, `{ key }` or both, as tokens. While predicting, only keys are pointed at, to be marked. @param {T.At} at */
+  const named = ({ query, key = null }) => ({ ...(query === undefined ? {} : { query: name(query) }), key: key === null ? null : name(key) });
+  /** @param {T.At | null} at */
   function point(at) {
     if (at === null) return choice.point(null);
     if (model.get("phase") === "marking") return;
-    choice.point(named("key" in at ? at : { ...at, key: null }));
+    choice.point(named(at));
   }
+  /** @param {T.At} at */
   function click(at) {
     const now = choice.now();
-    if (now.phase === "marking" && "key" in at) return mark(name(at.key));
-    const to = named("key" in at ? at : { ...at, key: null });
-    const again = model.get("locked") && Object.entries(to).every(([side, one]) => one === (model.get(side) ?? null));
+    if (now.phase === "marking" && typeof at.key === "number") return mark(name(at.key));
+    const to = named(at);
+    const again = model.get("locked") && (to.query ?? model.get("query")) === model.get("query") && to.key === (model.get("key") ?? null);
     choice.choose({ ...to, locked: now.phase === "marking" ? false : !again });
   }
+  /** @param {T.Token} one */
   function mark(one) {
     const marks = model.get("marks");
     choice.choose({ key: one, marks: marks.includes(one) ? marks.filter((other) => other !== one) : [...marks, one] });
@@ -430,13 +473,14 @@ function render({ model, el }) {
   // Everything is measured and painted before any text changes: a change in between would make the browser lay out anew.
   function paint() {
     const now = choice.now();
-    const { sample, layer, head, control, scale, show, phase } = now;
+    const { sample, control, scale, show, phase } = now;
     const from = { ...now, sample: control ?? sample }; // whose numbers are drawn
-    const [query, key] = [token(now.query), token(now.key)];
+    const [query, key] = [token(now.query), tokenOrNone(now.key)];
     const row = data.row(show, from, query);
     const best = row.indexOf(row.reduce((a, b) => Math.max(a, b)));
     const limits = data.limits(show, scale, row);
     const marking = phase === "marking";
+    /** @type {T.Shown} */
     const view = {
       now, from, query, key, row, best, limits, marking,
       aim: marking ? key : key ?? best, // which key wears the frame
@@ -463,11 +507,12 @@ function render({ model, el }) {
     writeTexts(view);
   }
 
-  function writeTexts({ now, from, query, key, row, limits, marking }) {
+  /** @param {T.Shown} _ */
+  function writeTexts({ now, from, query, row, limits, marking }) {
     const { sample, layer, head, control, scale, show, phase } = now;
     for (const one of CHOICES) root.setAttribute(`data-${one}`, String(now[one] ?? "none"));
-    sampleSelect.value = sample;
-    layerRange.value = layer + 1;
+    sampleSelect.value = String(sample);
+    layerRange.value = String(layer + 1);
     layerRange.setAttribute("aria-valuetext", `layer ${layer + 1} of ${n_layers}`);
     layerOutput.textContent = `${layer + 1} of ${n_layers}`;
     scaleSelect.value = scale;
@@ -481,7 +526,7 @@ function render({ model, el }) {
       controlBox.checked = control !== null;
       controlSelect.disabled = n === 1;
       for (const one of controlSelect.options) one.disabled = Number(one.value) === sample;
-      controlSelect.value = control ?? otherImage(sample);
+      controlSelect.value = String(control ?? otherImage(sample));
       digit.setAttribute("aria-label", capital(saySample(sample)));
       digitNote.textContent = `Image ${sample + 1}. ${sayPrediction(sample)}`;
       source.hidden = control === null;
@@ -520,7 +565,7 @@ function render({ model, el }) {
   }
 
   // ---- an image
-  /** One token's cell; while predicting it tells nothing. */
+  /** One token's cell; while predicting it tells nothing. @param {Pen} context @param {Rect} _ @param {number} value @param {T.Shown} view */
   function paintCell(context, { x, y, w, h: height }, value, view) {
     context.fillStyle = view.marking ? "#5a5a5a" : css(colour(view.fraction(value)));
     context.fillRect(x, y, w, height);
@@ -529,7 +574,7 @@ function render({ model, el }) {
     context.lineWidth = 1;
     context.strokeRect(x + 0.5, y + 0.5, w - 1, height - 1);
   }
-  /** A cell's number, with a rim of the cell's colour: the outline may pass behind it. */
+  /** A cell's number, with a rim of the cell's colour: the outline may pass behind it. @param {Pen} context @param {Rect} _ @param {number} value @param {T.Shown} view */
   function paintNumber(context, { x, y, w, h: height }, value, view) {
     const rgb = colour(view.fraction(value));
     context.font = "11px system-ui, sans-serif";
@@ -542,7 +587,7 @@ function render({ model, el }) {
     context.fillStyle = inkOn(rgb);
     context.fillText(number(value), x + w - 11, y + height - 10);
   }
-  /** Frames of query and key, and the reader's marks. */
+  /** Frames of query and key, and the reader's marks. @param {Pen} context @param {(one: number) => Rect} cellOf @param {number} one @param {T.Shown} view */
   function paintSigns(context, cellOf, one, view) {
     const cell = cellOf(one);
     if (one === view.aim) paintFrame(context, cell, "k", view.colours, "K");
@@ -562,6 +607,7 @@ function render({ model, el }) {
     context.textBaseline = "middle";
     context.fillText("?", x, y + 0.5);
   }
+  /** @param {Pen} context @param {number} image @param {number} x @param {number} y @param {number} width */
   function paintOutline(context, image, x, y, width) {
     const zoom = width / data.width;
     context.save();
@@ -575,10 +621,10 @@ function render({ model, el }) {
     }
     context.restore();
   }
-  /** An image as the model sees it. */
+  /** An image as the model sees it. @param {Canvas} canvas @param {number} image */
   function paintPlain(canvas, image) {
     if (canvas.dataset.painted === String(image)) return;
-    canvas.dataset.painted = image;
+    canvas.dataset.painted = String(image);
     [canvas.width, canvas.height] = [data.width, data.height];
     const context = penOf(canvas);
     const frame = context.createImageData(data.width, data.height);
@@ -590,12 +636,14 @@ function render({ model, el }) {
     }
     context.putImageData(frame, 0, 0);
   }
+  /** @param {T.Shown} view */
   function paintImage(view) {
     const { now, row } = view;
     paintPlain(digit, now.sample);
     if (now.control !== null) paintPlain(sourceDigit, now.control);
     const { context, width, height } = prepare(picture);
     const [w, ht] = [width / columns, height / rows];
+    /** @param {number} one */
     const cell = (one) => ({ x: ((one - first) % columns) * w, y: Math.floor((one - first) / columns) * ht, w, h: ht });
     const patches = [...Array(rows * columns).keys()].map((patch) => patch + first);
     for (const one of patches) paintCell(context, cell(one), row[one], view);
@@ -610,7 +658,7 @@ function render({ model, el }) {
       if (cw >= 40 && !view.marking) paintNumber(own, all, row[0], view);
     }
   }
-  /** The row as bars: [class], then the patches, a gap after each row of the image. */
+  /** The row as bars: [class], then the patches, a gap after each row of the image. @param {T.Shown} _ */
   function paintBars({ row, best, query, limits: [low, high], colours, now }) {
     const { context, width, height } = prepare(bars);
     const tokens = row.length;
@@ -618,7 +666,9 @@ function render({ model, el }) {
     const gap = Math.min(10, (width - left) / tokens / 2);
     const gaps = has_class ? rows : rows - 1;
     const w = (width - left - 4 - gaps * gap) / tokens;
+    /** @param {number} value */
     const y = (value) => floor - ((value - low) / (high - low || 1)) * (floor - ceiling);
+    /** @param {number} one */
     const x = (one) => left + one * w + (one < first ? 0 : Math.floor((one - first) / columns) + first) * gap;
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = colours.text;
@@ -652,6 +702,7 @@ function render({ model, el }) {
     }
     context.textBaseline = "bottom";
     context.font = "bold 11px system-ui, sans-serif";
+    /** @param {number} one @param {string} letter */
     const sign = (one, letter) => context.fillText(letter, x(one) + w / 2, y(row[one]) - 2);
     if (query === best) sign(best, "Q K");
     else {
@@ -664,8 +715,10 @@ function render({ model, el }) {
   }
 
   // ---- a text
+  /** @param {number} sample */
   function fillStrips(sample) {
-    for (const [side, part] of [["queries", queries], ["keys", keysRow]]) {
+    for (const part of [queries, keysRow]) {
+      const side = part === queries ? "queries" : "keys";
       part.sample = sample;
       part.chips = words(sample, side).map((word, i) => {
         const value = h("span", { class: "headroom-value" });
@@ -675,6 +728,7 @@ function render({ model, el }) {
       part.element.replaceChildren(...part.chips.map((chip) => chip.element));
     }
   }
+  /** @param {T.Shown} _ */
   function paintStrips({ now, query, row, aim, marks, marking, fraction }) {
     queries.chips.forEach(({ element, sign }, one) => {
       element.classList.toggle("headroom-is-q", one === query);
@@ -693,6 +747,7 @@ function render({ model, el }) {
   }
 
   // ---- matrices
+  /** @param {Pen} context @param {T.Shown} view @param {number | null} head @param {number} left @param {number} top @param {number} w @param {number} ht */
   function paintCells(context, view, head, left, top, w, ht) {
     const { now, from, query, key, colours } = view;
     const [asking, asked] = data.sizes[from.sample];
@@ -701,12 +756,14 @@ function render({ model, el }) {
     paintBand(context, left, top + query * ht, asked * w, ht, "q", colours);
     if (key !== null) paintBand(context, left + key * w, top, w, asking * ht, "k", colours);
   }
+  /** @param {T.Shown} view */
   function paintMatrix(view) {
     const { now, from, query, key, colours } = view;
     const [asking, asked] = data.sizes[from.sample];
     const available = matrixCanvas.clientWidth;
     const context = penOf(matrixCanvas);
     context.font = "12px system-ui, sans-serif";
+    /** @param {Side} side */
     const widest = (side) => (isImage ? 0 : Math.max(...words(now.sample, side).map((word) => context.measureText(word).width)));
     let [left, top] = [Math.min(90, widest("queries")) + 20, Math.min(90, widest("keys")) + 18];
     let w = Math.min(34, (available - left - 3) / asked);
@@ -718,7 +775,7 @@ function render({ model, el }) {
     const { context: screen } = prepare(matrixCanvas);
     paintCells(screen, view, now.head, left, top, w, ht);
     const labelled = !isImage && w >= LABELLED && ht >= LABELLED;
-    const [rowWords, columnWords] = ["queries", "keys"].map((side) => (labelled ? words(now.sample, side) : []));
+    const [rowWords, columnWords] = labelled ? [words(now.sample, "queries"), words(now.sample, "keys")] : [[], []];
     paintNames(screen, { rows: rowWords, columns: columnWords, query, key, left, top, cell: w, longest: 13, colours });
     if (data.hasScores && w >= 7 && ht >= 7) { // crosses where the mask hides
       screen.lineWidth = 1;
@@ -740,19 +797,20 @@ function render({ model, el }) {
       }
     }
   }
-  /** One head: for an image the query's map, [class] above the patches; and its matrix. */
+  /** One head: for an image the query's map, [class] above the patches; and its matrix. @param {T.Tile} _ @param {T.Shown} view */
   function paintTile({ head, map, small }, view) {
     const { now, from, query, colours } = view;
     if (isImage) {
       const its = data.row(now.show, { ...from, head }, query);
       const [low, high] = data.limits(now.show, now.scale, its);
-      const own = { ...view, fraction: (value) => (high > low ? (value - low) / (high - low) : 0) };
+      const own = { ...view, fraction: (/** @type {number} */ value) => (high > low ? (value - low) / (high - low) : 0) };
       const gap = has_class ? 4 : 0;
       map.style.aspectRatio = `${columns} / ${rows + first * 1.15}`;
       const { context, width } = prepare(map);
       const w = width / columns;
       const ht = (width * data.height) / data.width / rows;
       const top = first * (ht + gap);
+      /** @param {number} one */
       const cell = (one) => one < first ? { x: 0, y: 0, w, h: ht }
         : { x: ((one - first) % columns) * w, y: top + Math.floor((one - first) / columns) * ht, w, h: ht };
       for (let one = 0; one < its.length; one++) paintCell(context, cell(one), its[one], own);
@@ -766,6 +824,7 @@ function render({ model, el }) {
     paintCells(context, view, head, 0, 0, width / asked, height / asking);
   }
 
+  /** @param {T.Now} now */
   function fillTable(now) {
     const { sample, layer, head, control } = now;
     const query = token(now.query);
@@ -773,8 +832,11 @@ function render({ model, el }) {
     const row = data.row("weights", from, query);
     const whose = control === null ? "" : ` (control: image ${control + 1}'s weights)`;
     const caption = h("caption", {}, `Weights of ${sayToken(sample, "queries", query)}: ${kindOf} ${sample + 1}, layer ${layer + 1}, ${sayHead(head)}${whose}`);
+    /** @param {number} value */
     const cell = (value) => h("td", {}, number(value, 3));
+    /** @param {string} text */
     const column = (text) => h("th", { scope: "col" }, text);
+    /** @param {string} text @param {...Child} cells */
     const line = (text, ...cells) => h("tr", {}, h("th", { scope: "row" }, text), ...cells);
     if (isImage) {
       return h("table", {}, caption,
@@ -791,7 +853,9 @@ function render({ model, el }) {
 
   // ------------------------------------------------ pointer
   const leave = () => point(null);
+  /** @param {number} value @param {number} size */
   const clamp = (value, size) => Math.min(size - 1, Math.max(0, Math.floor(value)));
+  /** @param {HTMLElement} element @param {(event: MouseEvent) => T.At | null} at @param {HTMLElement | null} [focus] */
   function surfaceOf(element, at, focus = element) {
     onPointer(element, signal, (event) => { const place = at(event); if (place) point(place); }, leave);
     element.addEventListener("click", (event) => {
@@ -802,6 +866,7 @@ function render({ model, el }) {
     }, { signal });
   }
   // While predicting, a click on a patch marks it as a key.
+  /** @param {number} one */
   const asked = (one) => (model.get("phase") === "marking" ? { key: one } : { query: one });
   surfaceOf(picture, (event) => {
     const r = picture.getBoundingClientRect();
@@ -809,18 +874,20 @@ function render({ model, el }) {
     return asked(first + clamp(((event.clientY - r.top) / r.height) * rows, rows) * columns + c);
   });
   surfaceOf(classCanvas, () => asked(0), picture);
-  for (const [side, part] of [["query", queries], ["key", keysRow]]) {
-    surfaceOf(part.element, (event) => {
-      const chip = event.target.closest("[data-token]");
-      return chip && { [side]: Number(chip.dataset.token) };
+  for (const part of [queries, keysRow]) {
+    surfaceOf(part.element, ({ target }) => {
+      const chip = part.chips.findIndex(({ element }) => element.contains(/** @type {Node} */ (target)));
+      return chip < 0 ? null : part === queries ? { query: chip } : { key: chip };
     });
   }
-  const inMatrix = (canvas, { left, top, w, ht }) => (event) => {
+  /** @param {Canvas} canvas @param {T.Laid} _ */
+  const inMatrix = (canvas, { left, top, w, ht }) => (/** @type {MouseEvent} */ event) => {
     const r = canvas.getBoundingClientRect();
     const [asking, asked] = data.sizes[model.get("control") ?? model.get("sample")];
     const [row, column] = [Math.floor((event.clientY - r.top - top()) / ht(asking, r)), Math.floor((event.clientX - r.left - left()) / w(asked, r))];
     return row >= 0 && column >= 0 && row < asking && column < asked ? { query: row, key: column } : null;
   };
+  /** @param {string} what */
   const laid = (what) => () => Number(matrixCanvas.dataset[what]);
   surfaceOf(matrixCanvas, inMatrix(matrixCanvas, { left: laid("left"), top: laid("top"), w: laid("cellWidth"), ht: laid("cellHeight") }));
   for (const { small } of tiles) { // a click chooses the head, as a click anywhere on the tile does
@@ -832,8 +899,8 @@ function render({ model, el }) {
   const on = (target, type, handle) => target.addEventListener(type, handle, { signal });
   on(sampleSelect, "change", () => choice.choose({ sample: Number(sampleSelect.value) }));
   on(layerRange, "input", () => choice.choose({ layer: Number(layerRange.value) - 1 }));
-  on(scaleSelect, "change", () => choice.choose({ scale: scaleSelect.value }));
-  on(showSelect, "change", () => choice.choose({ show: showSelect.value }));
+  on(scaleSelect, "change", () => choice.choose({ scale: scaleSelect.selectedIndex ? "all" : "row" }));
+  on(showSelect, "change", () => choice.choose({ show: SHOWS[showSelect.selectedIndex] }));
   on(controlBox, "change", () => choice.choose({ control: controlBox.checked ? Number(controlSelect.value) : null }));
   on(controlSelect, "change", () => choice.choose({ control: Number(controlSelect.value) }));
   on(matricesBox, "change", () => choice.choose({ matrices: matricesBox.checked }));
@@ -842,19 +909,23 @@ function render({ model, el }) {
   for (const { head, input } of tiles) on(input, "change", () => choice.choose({ head }));
 
   // ------------------------------------------------ keys
-  /** The patch one step away; [class] sits above the first row. */
+  /** The patch one step away; [class] sits above the first row. @param {number} from @param {number} down @param {number} right */
   function stepped(from, down, right) {
     if (from < first) return down > 0 ? first : from;
     const [r, c] = [Math.floor((from - first) / columns) + down, ((from - first) % columns) + right];
     if (r < 0 && has_class) return 0;
     return first + Math.min(rows - 1, Math.max(0, r)) * columns + Math.min(columns - 1, Math.max(0, c));
   }
+  /** @type {Record<string, number[]>} */
   const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  /** @param {EventTarget} place @param {number[]} _ */
   function arrow(place, [down, right]) {
     const now = choice.now();
-    const [query, key] = [token(now.query), token(now.key)];
+    const [query, key] = [token(now.query), tokenOrNone(now.key)];
     const [asking, asked] = data.sizes[now.sample];
+    /** @param {number} at @param {number} step @param {number} size */
     const along = (at, step, size) => Math.min(size - 1, Math.max(0, at + step));
+    /** @param {"query" | "key"} side @param {number} one */
     const move = (side, one) => choice.choose({ [side]: name(one) });
     if (place === picture) {
       if (now.phase === "marking") move("key", key === null ? first : stepped(key, down, right));
@@ -862,9 +933,12 @@ function render({ model, el }) {
     } else if (place === matrixCanvas ? down : place === queries.element) move("query", along(query, down + right, asking));
     else move("key", key === null ? 0 : along(key, down + right, asked));
   }
+  /** @param {string} pressed @param {EventTarget} place */
   function press(pressed, place) {
     const { layer, head, locked, sample, control, scale, show, phase, key } = choice.now();
+    /** @param {number} by */
     const stepLayer = (by) => choice.choose({ layer: Math.min(n_layers - 1, Math.max(0, layer + by)) });
+    /** @param {number} by */
     const stepHead = (by) => {
       const next = cycle(head === null ? 0 : head + 1, by, n_heads + 1); // 0: the mean
       choice.choose({ head: next === 0 ? null : next - 1 });
@@ -890,7 +964,7 @@ function render({ model, el }) {
     for (const one of Object.keys(ARROWS)) actions[one] = () => arrow(place, ARROWS[one]);
     if (isImage) actions.x = () => n > 1 && choice.choose({ control: control === null ? otherImage(sample) : null });
     if (has_class) actions.c = () => (phase === "marking" ? choice.choose({ key: CLASS_TOKEN }) : choice.choose({ query: CLASS_TOKEN, key: null }));
-    if (data.hasScores) actions.m = () => phase === "off" && choice.choose({ show: ["weights", "unmasked", "scores"][cycle(["weights", "unmasked", "scores"].indexOf(show), 1, 3)] });
+    if (data.hasScores) actions.m = () => phase === "off" && choice.choose({ show: SHOWS[cycle(SHOWS.indexOf(show), 1, 3)] });
     for (let digit = 1; digit <= Math.min(9, n_heads); digit++) actions[digit] = () => choice.choose({ head: digit - 1 });
     actions[pressed]?.();
     return pressed in actions;
@@ -901,7 +975,8 @@ function render({ model, el }) {
       choice.choose(model.get("phase") === "marking" ? { phase: "off", marks: [], key: null } : { locked: false, key: null });
       return true;
     }
-    return surfaces.includes(event.target) && press(event.key, event.target);
+    const place = surfaces.find((one) => one === event.target);
+    return place !== undefined && press(event.key, place);
   });
 
   paint();

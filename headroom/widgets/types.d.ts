@@ -369,3 +369,93 @@ export namespace DigitPad {
     largest: number;
   }
 }
+
+export namespace AttentionExplorer {
+  /** How Python names a token: a patch by its number among the patches, a word by its own. */
+  type Token = number | "[class]";
+  type Show = "weights" | "unmasked" | "scores";
+  type Scale = "row" | "all";
+  type Limits = [low: number, high: number];
+  interface Now {
+    sample: number;
+    layer: number;
+    head: number | null;
+    query: Token;
+    key: Token | null;
+    locked: boolean;
+    control: number | null;
+    scale: Scale;
+    show: Show;
+    matrices: boolean;
+    phase: "off" | "marking" | "revealed";
+    marks: Token[];
+  }
+  /** Which weights: of what `Now` holds, all that is needed to find them. */
+  type Place = Pick<Now, "sample" | "layer" | "head">;
+  /** With images: rows, columns, height, width, channels, labels and predictions; with text: queries, keys and crossed. */
+  interface Facts {
+    n_layers: number;
+    n_heads: number;
+    sizes: [queries: number, keys: number][];
+    has_class: boolean;
+    largest: number;
+    rows: number;
+    columns: number;
+    height: number;
+    width: number;
+    channels: number;
+    labels?: number[] | null;
+    predictions?: number[][] | null;
+    queries: string[][];
+    keys: string[][];
+    crossed: boolean;
+  }
+  interface Traits extends Now {
+    _attention: Bytes;
+    _scores: Bytes;
+    _mask: Bytes;
+    _pixels: Bytes;
+    _facts: Facts;
+  }
+  /** What is pointed at, as tokens that count from 0, [class] included. */
+  interface At {
+    query?: number;
+    key?: number | null;
+  }
+  /** What is shown, worked out. */
+  interface Shown {
+    now: Now;
+    /** The same with the sample whose numbers are drawn. */
+    from: Now;
+    query: number;
+    key: number | null;
+    row: Float32Array;
+    best: number;
+    limits: Limits;
+    marking: boolean;
+    /** The key that wears the frame. */
+    aim: number | null;
+    marks: number[];
+    fraction(value: number): number;
+    colours: Colours;
+  }
+  /** A text's words in a row, as last filled. */
+  interface Strip {
+    element: HTMLElement;
+    box: HTMLElement;
+    chips: { value: HTMLElement; sign: HTMLElement; element: HTMLElement }[];
+    sample: number;
+  }
+  interface Tile {
+    head: number | null;
+    map: Canvas;
+    small: Canvas;
+  }
+  /** Where a matrix's cells start, and how large they are when so many lie in a rectangle. */
+  interface Laid {
+    left(): number;
+    top(): number;
+    w(keys: number, all: DOMRect): number;
+    ht(queries: number, all: DOMRect): number;
+  }
+}
