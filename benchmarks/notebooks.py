@@ -2,13 +2,15 @@
 
     python benchmarks/notebooks.py [NOTEBOOK ...]
 
-Each notebook runs in a fresh kernel in a copy of the course. Prints a table and, when all notebooks were
-measured, writes it to benchmarks/results/notebooks.md.
+Each notebook runs three times in a fresh kernel in a copy of the course; the medians count. Beside them stands the load:
+how many processes wanted a core in the minute before each run, on average, at its highest. Prints a table and, when all
+notebooks were measured, writes it to benchmarks/results/notebooks.md.
 """
 
 import ast
 import os
 import platform
+import statistics
 import sys
 import tempfile
 import time
@@ -24,6 +26,8 @@ sys.path.insert(0, str(REPOSITORY))
 from headroom import notebooks  # noqa: E402
 from headroom.lab import private_environment  # noqa: E402
 from tests.browser import PEAK_MEMORY, copy_course  # noqa: E402
+
+RUNS = 3
 
 
 def measure(path: Path) -> tuple[float, float, float]:
@@ -56,16 +60,22 @@ def main(names: list[str]) -> None:
         state.mkdir()
         os.environ.update(private_environment(state, course / "jupyter"))
         found = [course / name for name in names] or [p for p in notebooks.find(course) if "labs" not in p.parts]
-        lines = ["| notebook | first cell (s) | all cells (s) | peak memory (MiB) |", "|---|---|---|---|"]
+        lines = ["| notebook | first cell (s) | all cells (s) | peak memory (MiB) | load |", "|---|---|---|---|---|"]
         print("\n".join(lines))
         for path in found:
-            first, whole, peak = measure(path)
-            lines.append(f"| {path.relative_to(course).as_posix()} | {first:.2f} | {whole:.1f} | {peak:.0f} |")
+            loads, runs = [], []
+            for _ in range(RUNS):
+                loads.append(os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan"))
+                runs.append(measure(path))
+            first, whole, peak = (statistics.median(values) for values in zip(*runs, strict=True))
+            name = path.relative_to(course).as_posix()
+            lines.append(f"| {name} | {first:.2f} | {whole:.1f} | {peak:.0f} | {max(loads):.1f} |")
             print(lines[-1], flush=True)
     if not names:
         head = (
-            "# Notebooks\n\nSeconds in a fresh kernel once it is up, one run each, by `benchmarks/notebooks.py`; "
-            f"{os.cpu_count()} CPU cores, Python {platform.python_version()}, {platform.system()}.\n\n"
+            f"# Notebooks\n\nSeconds in a fresh kernel once it is up, medians of {RUNS} runs, by `benchmarks/notebooks.py`, "
+            f"which says what the load is; {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
+            f"{platform.system()}.\n\n"
         )
         results = REPOSITORY / "benchmarks" / "results" / "notebooks.md"
         results.parent.mkdir(exist_ok=True)
