@@ -2,9 +2,9 @@
 
     python benchmarks/notebooks.py [NOTEBOOK ...]
 
-Each notebook runs three times in a fresh kernel in a copy of the course; the medians count. Beside them stands the load:
-how many processes wanted a core in the minute before each run, on average, at its highest. Prints a table and, when all
-notebooks were measured, writes it to benchmarks/results/notebooks.md.
+Each notebook runs three times in a fresh kernel in a copy of the course; the medians count. Beside them stands the
+load, the highest of the three: how many processes wanted a core in the minute before a run, on average. Prints a table
+and, when all notebooks were measured, writes it to benchmarks/results/notebooks.md.
 """
 
 import ast
@@ -73,8 +73,8 @@ def main(names: list[str]) -> None:
             print(lines[-1], flush=True)
     if not names:
         head = (
-            f"# Notebooks\n\nSeconds in a fresh kernel once it is up, medians of {RUNS} runs, by `benchmarks/notebooks.py`, "
-            f"which says what the load is; {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
+            f"# Notebooks\n\nSeconds in a fresh kernel once it is up, medians of {RUNS} runs, by "
+            f"`benchmarks/notebooks.py`, which says what the load is; {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
             f"{platform.system()}.\n\n"
         )
         results = REPOSITORY / "benchmarks" / "results" / "notebooks.md"
