@@ -226,7 +226,7 @@ def _watch(task: dict) -> list[dict]:
             folders |= {str(path) for path in Path("/tmp").glob("headroom-*")} if task["private"] else set()
             time.sleep(0.05)
         taken = time.monotonic() - start
-        for _ in range(300):  # a warm parent whose grader is killed while it warms up ends when it is warm
+        for _ in range(50):
             _reap()
             if not _children():
                 break

@@ -5,11 +5,14 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,6 +164,33 @@ def test_the_parent_ends_with_its_control_socket() -> None:
     own.control = None
     own.close()
     assert not run.exists()
+
+
+@pytest.mark.parametrize("when", ["before it looks", "while it warms up"])
+def test_a_parent_that_warms_up_ends_with_its_control_socket(tmp_path: Path, when: str) -> None:
+    """Nothing is left of a grader that is killed, not even for one long import: this one never ends."""
+    for path in launch.HERE.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    parent = tmp_path / "parent.py"
+    text = parent.read_text(encoding="utf-8")
+    assert text.count("        warm()\n") == 1
+    stuck = "        Path('/proc/self/comm').write_text('stuck')\n        time.sleep(1000)\n"
+    parent.write_text(text.replace("        warm()\n", stuck), encoding="utf-8")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if when == "before it looks":
+        ours.close()
+    process = subprocess.Popen([sys.executable, str(parent), "landlock"], stdin=theirs, start_new_session=True)
+    theirs.close()
+    try:
+        if when == "while it warms up":
+            while Path(f"/proc/{process.pid}/comm").read_text() != "stuck\n":
+                assert process.poll() is None
+                time.sleep(0.01)
+            ours.close()
+        assert process.wait(60) is not None
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmParent) -> None:
