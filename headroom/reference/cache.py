@@ -26,15 +26,21 @@ class KeyValueCache:
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Keep those of new tokens, `(batch, heads, new tokens, d_head)`. Returns all, the new ones last."""
-        if self.keys is not None:
+        if self.keys is not None and self.values is not None:
             keys = torch.cat([self.keys, keys], dim=-2)
             values = torch.cat([self.values, values], dim=-2)
         self.keys, self.values = keys, values
         return keys, values
 
+    def kept(self) -> tuple[Tensor, Tensor]:
+        """The keys and values of all tokens so far; ValueError if there are none."""
+        if self.keys is None or self.values is None:
+            raise ValueError("the cache is empty: there are no keys and values to attend to")
+        return self.keys, self.values
+
     def select(self, rows: Tensor) -> None:
         """Keep these rows of the batch, in this order, `(new batch,)`: beam search drops beams and doubles others."""
-        if self.keys is not None:
+        if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
 
 

@@ -3,6 +3,8 @@
 Vaswani et al. 2017, section 3.1, with pre-norm as in `encoder.py`.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -70,18 +72,18 @@ class DecoderBlock(nn.Module):
             cross-attention `(batch, heads, tokens, source_tokens)`.
         """
         own, crossed = cache if cache is not None else (None, None)
-        if crossed is not None and len(crossed):
-            memory = None  # its keys and values are in the cache
+        in_cache = crossed is not None and len(crossed) > 0  # the memory's keys and values
+        new_memory = None if in_cache else memory
         if self.pre_norm:
             attended, own_weights = self.self_attention(self.norm_1(x), mask, True, own)
             x = x + attended
-            attended, cross_weights = self.cross_attention(self.norm_2(x), memory, memory_mask, True, crossed)
+            attended, cross_weights = self.cross_attention(self.norm_2(x), new_memory, memory_mask, True, crossed)
             x = x + attended
             x = x + self.feed_forward(self.norm_3(x))
         else:
             attended, own_weights = self.self_attention(x, mask, True, own)
             x = self.norm_1(x + attended)
-            attended, cross_weights = self.cross_attention(x, memory, memory_mask, True, crossed)
+            attended, cross_weights = self.cross_attention(x, new_memory, memory_mask, True, crossed)
             x = self.norm_2(x + attended)
             x = self.norm_3(x + self.feed_forward(x))
         return x, own_weights, cross_weights
@@ -97,7 +99,7 @@ class Decoder(nn.Module):
     Source: Vaswani et al. 2017, section 3.1.
     """
 
-    def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, **options):
+    def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, **options: Any):
         super().__init__()
         self.blocks = nn.ModuleList(DecoderBlock(d_model, n_heads, d_ff, **options) for _ in range(n_layers))
         norm = options.get("norm", LayerNorm)

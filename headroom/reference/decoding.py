@@ -4,6 +4,8 @@ Every function encodes the source once and feeds the model its own answers, one 
 of earlier tokens kept in a cache.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -68,7 +70,15 @@ def sample_decode(
 
 
 @torch.no_grad()
-def _decode(model, source, start, end, max_tokens, source_mask, choose) -> Tensor:
+def _decode(
+    model: Transformer,
+    source: Tensor,
+    start: int,
+    end: int,
+    max_tokens: int,
+    source_mask: Tensor | None,
+    choose: Callable[[Tensor], Tensor],
+) -> Tensor:
     """Decode step by step; `choose` picks `(batch,)` tokens from logits `(batch, n_target)`."""
     check_max_tokens(max_tokens)
     memory, _ = model.encode(source, source_mask)

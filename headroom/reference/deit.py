@@ -4,6 +4,7 @@ Touvron et al. 2021, "Training data-efficient image transformers & distillation 
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ class DeiT(ViT):
     Source: Touvron et al. 2021, section 4.
     """
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any):
         super().__init__(**options, pooling="class")
         n_tokens, d_model = self.positions.table.shape
         self.distillation_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
@@ -55,6 +56,7 @@ class DeiT(ViT):
     def both(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The logits of the [class] token's head, those of the distillation token's, and every weight."""
         check_images(images, self.embed.channels, self.image_size)
+        assert self.class_token is not None  # pooling is "class"
         front = torch.cat([self.class_token, self.distillation_token], dim=1)  # (1, 2, d_model)
         x = torch.cat([front.expand(len(images), -1, -1), self.embed(images)], dim=1)  # (batch, 2 + patches, d_model)
         x, attention = self.encoder(self.positions(x))

@@ -4,6 +4,8 @@ Vaswani et al. 2017, section 3.1; pre-norm after Xiong et al. 2020, "On Layer No
 Architecture".
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -108,7 +110,7 @@ class Encoder(nn.Module):
     Source: Vaswani et al. 2017, section 3.1; the last norm: Xiong et al. 2020, table 1.
     """
 
-    def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, drop_path: float = 0.0, **options):
+    def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, drop_path: float = 0.0, **options: Any):
         super().__init__()
         self.blocks = nn.ModuleList(
             EncoderBlock(d_model, n_heads, d_ff, drop_path=drop_path * (layer + 1) / n_layers, **options)

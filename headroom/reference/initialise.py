@@ -16,5 +16,5 @@ def glorot(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
+            if module.bias is not None:  # pyright: ignore[reportUnnecessaryComparison]  # torch's stub says never None
                 nn.init.zeros_(module.bias)

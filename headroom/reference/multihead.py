@@ -55,20 +55,25 @@ class MultiHeadAttention(nn.Module):
 
         Returns:
             `(batch, n_queries, d_model)`, or that and the weights.
+
+        Raises:
+            ValueError: there is no memory, and no cache that holds anything.
         """
         start = len(cache) if cache is not None else 0  # the position of the first new token
         q = self.split_heads(self.w_q(x))  # (batch, heads, n_queries, d_head)
         if self.rotary:
             q = rotate(q, start)
-        if memory is None:
-            k, v = cache.keys, cache.values
-        else:
+        if memory is not None:
             k = self.split_heads(self.w_k(memory))  # (batch, heads, n_keys, d_head)
             v = self.split_heads(self.w_v(memory))
             if self.rotary:
                 k = rotate(k, start)
             if cache is not None:
                 k, v = cache.append(k, v)
+        elif cache is not None:
+            k, v = cache.kept()
+        else:
+            raise ValueError("there is neither a memory nor a cache to attend to")
         dropout = self.dropout if self.training else 0.0
         if return_weights:
             heads, weights = scaled_dot_product_attention(q, k, v, mask, dropout)

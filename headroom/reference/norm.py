@@ -64,6 +64,9 @@ class BatchNorm(nn.Module):
     Source: Ioffe & Szegedy 2015, "Batch Normalization", algorithms 1 and 2.
     """
 
+    running_mean: Tensor
+    running_variance: Tensor
+
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1):
         super().__init__()
         self.eps = eps

@@ -60,6 +60,8 @@ class PositionalEncoding(nn.Module):
     Source: Vaswani et al. 2017, section 3.5.
     """
 
+    table: Tensor
+
     def __init__(self, d_model: int, max_tokens: int = 1000):
         super().__init__()
         # A buffer: moves with the module to another device, but is no parameter.

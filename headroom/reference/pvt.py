@@ -12,7 +12,7 @@ from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
 from headroom.reference.multihead import MultiHeadAttention
 from headroom.reference.norm import LayerNorm
-from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid
+from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid, to_tokens
 from headroom.reference.positional import LearnedPositionalEncoding
 
 
@@ -86,10 +86,12 @@ class PVT(nn.Module):
     ):
         super().__init__()
         self.image_size = image_size
+        self.channels = channels
         self.coarsest = patch_size * 2 ** (len(widths) - 1)  # pixels under a token of the last stage
         side = math.ceil(image_size / self.coarsest) * self.coarsest // patch_size
-        self.stages = nn.ModuleList()
+        self.stages, self.sides = nn.ModuleList(), list[int]()
         for width, depth, heads, reduction in zip(widths, n_layers, n_heads, reductions, strict=True):
+            self.sides.append(side)
             self.stages.append(PyramidStage(side, patch_size, channels, width, depth, heads, reduction))
             side, patch_size, channels = side // 2, 2, width
         self.head = nn.Linear(widths[-1], n_classes)
@@ -108,13 +110,13 @@ class PVT(nn.Module):
         Raises:
             ValueError: the images have another shape.
         """
-        check_images(images, self.stages[0].embed.channels, self.image_size)
+        check_images(images, self.channels, self.image_size)
         grid, attention = add_border(images, self.coarsest), []
-        for stage in self.stages:
+        for stage, side in zip(self.stages, self.sides, strict=True):
             x, weights = stage(grid)  # (batch, side², width)
             attention.append(weights)
-            grid = to_grid(x, stage.side)
-        logits = self.head(x.mean(dim=1))
+            grid = to_grid(x, side)
+        logits = self.head(to_tokens(grid).mean(dim=1))
         return (logits, attention) if return_attention else logits
 
 
@@ -125,7 +127,6 @@ class PyramidStage(nn.Module):
         self, side: int, patch_size: int, channels: int, d_model: int, n_layers: int, n_heads: int, reduction: int
     ):
         super().__init__()
-        self.side = side
         self.embed = PatchEmbedding(patch_size, channels, d_model)
         self.positions = LearnedPositionalEncoding(d_model, max_tokens=side**2)
         nn.init.normal_(self.positions.table, std=0.5)  # many small patches look alike: their places start louder

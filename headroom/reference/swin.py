@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
 from headroom.reference.multihead import MultiHeadAttention
-from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid
+from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid, to_tokens
 from headroom.reference.windows import merge_windows, neighbours, split_windows
 
 
@@ -31,6 +31,9 @@ class WindowAttention(MultiHeadAttention):
 
     Source: Liu et al. 2021, section 3.2, equation 4.
     """
+
+    apart: Tensor
+    mask: Tensor
 
     def __init__(self, d_model: int, n_heads: int, side: int, window: int, shift: int = 0, dropout: float = 0.0):
         super().__init__(d_model, n_heads, dropout)
@@ -99,7 +102,8 @@ class Swin(nn.Module):
     ):
         super().__init__()
         self.image_size = image_size
-        self.merges, self.encoders, self.sides = nn.ModuleList(), nn.ModuleList(), []
+        self.channels = channels
+        self.merges, self.encoders, self.sides = nn.ModuleList(), nn.ModuleList(), list[int]()
         self.coarsest = patch_size * 2 ** (len(n_layers) - 1)  # pixels under a token of the last stage
         side = math.ceil(image_size / self.coarsest) * self.coarsest
         for depth, heads in zip(n_layers, n_heads, strict=True):
@@ -128,11 +132,11 @@ class Swin(nn.Module):
         Raises:
             ValueError: the images have another shape.
         """
-        check_images(images, self.merges[0].channels, self.image_size)
+        check_images(images, self.channels, self.image_size)
         grid, attention = add_border(images, self.coarsest), []
         for merge, encoder, side in zip(self.merges, self.encoders, self.sides, strict=True):
             x, weights = encoder(merge(grid))  # (batch, side², d_model)
             attention.append(weights)
             grid = to_grid(x, side)
-        logits = self.head(x.mean(dim=1))
+        logits = self.head(to_tokens(grid).mean(dim=1))
         return (logits, attention) if return_attention else logits

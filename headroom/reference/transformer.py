@@ -1,7 +1,7 @@
 """The whole Transformer: an encoder reads the source, a decoder writes the target. Vaswani et al. 2017, section 3."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -48,7 +48,7 @@ class Transformer(nn.Module):
         share_source_target: bool = False,
         share_target_output: bool = False,
         scale: Literal["emb", "prj", "none"] = "emb",
-        **options,
+        **options: Any,
     ):
         super().__init__()
         if share_source_target and n_source != n_target:

@@ -9,12 +9,12 @@ import numpy as np
 from headroom.reference.by_hand.feed_forward import feed_forward, feed_forward_backward
 from headroom.reference.by_hand.layer_norm import layer_norm, layer_norm_backward
 from headroom.reference.by_hand.multi_head import multi_head_self_attention, multi_head_self_attention_backward
-from headroom.reference.by_hand.parameters import Parameters, linear_parameters, named, norm_parameters, part
+from headroom.reference.by_hand.parameters import Parameters, Saved, linear_parameters, named, norm_parameters, part
 
 
 def encoder_block(
     parameters: Parameters, x: np.ndarray, n_heads: int, valid_lengths: np.ndarray | None = None
-) -> tuple[np.ndarray, dict]:
+) -> tuple[np.ndarray, Saved]:
     """x + attention(norm_1(x)), then x + feed_forward(norm_2(x)).
 
     Args:
@@ -40,7 +40,7 @@ def encoder_block(
     return middle + fed, {"x": x, "attention": saved_attention, "middle": middle, "feed_forward": saved_feed_forward}
 
 
-def encoder_block_backward(d_out: np.ndarray, parameters: Parameters, saved: dict) -> tuple[np.ndarray, Parameters]:
+def encoder_block_backward(d_out: np.ndarray, parameters: Parameters, saved: Saved) -> tuple[np.ndarray, Parameters]:
     """Both branches, last to first. A sum hands its gradient to both terms: d_x is d_out as it is, plus the branch's.
 
     Args:

@@ -4,10 +4,10 @@ import numpy as np
 
 from headroom.reference.by_hand.gelu import gelu, gelu_backward
 from headroom.reference.by_hand.linear import linear, linear_backward
-from headroom.reference.by_hand.parameters import Parameters
+from headroom.reference.by_hand.parameters import Parameters, Saved
 
 
-def feed_forward(parameters: Parameters, x: np.ndarray) -> tuple[np.ndarray, dict]:
+def feed_forward(parameters: Parameters, x: np.ndarray) -> tuple[np.ndarray, Saved]:
     """out = shrink(gelu(expand(x))), for every token alike.
 
     Args:
@@ -25,7 +25,7 @@ def feed_forward(parameters: Parameters, x: np.ndarray) -> tuple[np.ndarray, dic
     return out, {"x": x, "expanded": expanded, "active": active}
 
 
-def feed_forward_backward(d_out: np.ndarray, parameters: Parameters, saved: dict) -> tuple[np.ndarray, Parameters]:
+def feed_forward_backward(d_out: np.ndarray, parameters: Parameters, saved: Saved) -> tuple[np.ndarray, Parameters]:
     """The forward's three steps, last to first.
 
     Args:

@@ -4,7 +4,7 @@ import numpy as np
 
 from headroom.reference.by_hand.attention import attention, attention_backward
 from headroom.reference.by_hand.linear import linear, linear_backward
-from headroom.reference.by_hand.parameters import Parameters
+from headroom.reference.by_hand.parameters import Parameters, Saved
 
 
 def split_heads(x: np.ndarray, n_heads: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def merge_heads(x: np.ndarray) -> np.ndarray:
 
 def multi_head_self_attention(
     parameters: Parameters, x: np.ndarray, n_heads: int, valid_lengths: np.ndarray | None = None
-) -> tuple[np.ndarray, dict]:
+) -> tuple[np.ndarray, Saved]:
     """MultiHead(x) = Concat(head_1 … head_h) W_O, each head an attention in its own slice of the width.
 
     Args:
@@ -57,7 +57,7 @@ def multi_head_self_attention(
 
 
 def multi_head_self_attention_backward(
-    d_out: np.ndarray, parameters: Parameters, saved: dict
+    d_out: np.ndarray, parameters: Parameters, saved: Saved
 ) -> tuple[np.ndarray, Parameters]:
     """The forward's steps, last to first. x went three ways, into q, k and v: what comes back on each is added up.
 

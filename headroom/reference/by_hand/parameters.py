@@ -6,10 +6,12 @@ So the weights of a trained module are taken over in one line:
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 Parameters = dict[str, np.ndarray]
+Saved = dict[str, Any]  # what a layer's forward keeps for its backward: arrays, and what its parts have saved
 
 
 def part(parameters: Parameters, name: str) -> Parameters:

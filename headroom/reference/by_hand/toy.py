@@ -30,7 +30,7 @@ from headroom.reference.by_hand.cross_entropy import cross_entropy, cross_entrop
 from headroom.reference.by_hand.embedding import embedding, embedding_backward
 from headroom.reference.by_hand.encoder_block import encoder_block, encoder_block_backward, encoder_block_parameters
 from headroom.reference.by_hand.linear import linear, linear_backward
-from headroom.reference.by_hand.parameters import Parameters, linear_parameters, named, part
+from headroom.reference.by_hand.parameters import Parameters, Saved, linear_parameters, named, part
 
 ANCHOR, N_LETTERS = 0, 7  # the letters are tokens 1 … 7
 MIN_LETTERS, MAX_LETTERS = 4, 7  # in a sequence
@@ -86,7 +86,7 @@ def counter_parameters(rng: np.random.Generator) -> Parameters:
     return table | block | named("head", linear_parameters(D_MODEL, MAX_LETTERS, rng))
 
 
-def counter(parameters: Parameters, tokens: np.ndarray, valid_lengths: np.ndarray | None) -> tuple[np.ndarray, dict]:
+def counter(parameters: Parameters, tokens: np.ndarray, valid_lengths: np.ndarray | None) -> tuple[np.ndarray, Saved]:
     """Logits `(batch, tokens, MAX_LETTERS)` of each token's count, class 0 meaning 1, and what the backward needs."""
     x = embedding(tokens, parameters["embedding"])  # (batch, tokens, d_model)
     x, saved_block = encoder_block(part(parameters, "block"), x, N_HEADS, valid_lengths)
@@ -94,7 +94,7 @@ def counter(parameters: Parameters, tokens: np.ndarray, valid_lengths: np.ndarra
     return logits, {"tokens": tokens, "block": saved_block, "x": x}
 
 
-def counter_backward(d_logits: np.ndarray, parameters: Parameters, saved: dict) -> Parameters:
+def counter_backward(d_logits: np.ndarray, parameters: Parameters, saved: Saved) -> Parameters:
     """Every parameter's gradient."""
     d_x, head_weight, head_bias = linear_backward(d_logits, saved["x"], parameters["head.weight"])
     d_embedded, block = encoder_block_backward(d_x, part(parameters, "block"), saved["block"])
