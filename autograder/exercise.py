@@ -12,7 +12,10 @@ from torch import Tensor
 
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
 Answer = Tensor | tuple[Tensor, ...]  # of a target that returns one tensor, or several
-Shape = tuple[int, ...] | tuple[tuple[int, ...], ...]  # of one tensor, or of each of several
+Turn = tuple[Tensor, Any]  # of one call of several made in turns: its output, and the state for the next
+Shape = tuple[Any, ...]  # of one tensor, its sizes; of several, the shape of each
+Inputs = tuple[Any, ...]  # the positional arguments of a call
+Build = tuple[Any, ...]  # the positional arguments of a constructor
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,20 @@ class Case:
 
     tag: str
     label: str
-    inputs: tuple
-    build: tuple | None = None
+    inputs: Inputs
+    build: Build | None = None
     visible: bool = False
     differentiate: bool = False
     dtype: str = "float64"
     steps: tuple[int, ...] | None = None
     drift: float = 1.0
     answer: Any = None
+
+    @property
+    def built_with(self) -> Build:
+        """`build`, of a case that has it: its target is a class."""
+        assert self.build is not None
+        return self.build
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ class Evidence:
 
     cases: tuple[Case, ...]
     parameters: tuple[Parameter, ...] = ()
-    loose: tuple[dict, ...] = ()
+    loose: tuple[dict[str, str], ...] = ()
     right: frozenset[int] = frozenset()
     errors: tuple[str, ...] = ()
     input_changed: bool = False
@@ -144,7 +153,7 @@ class Mistake:
     costs: tuple[str, ...] = ()
 
 
-def no_mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple | None) -> Iterator[Weights]:
+def no_mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: Build | None) -> Iterator[Weights]:
     """For targets without weights: nothing to match."""
     yield {}
 
@@ -184,15 +193,16 @@ class Exercise:
     criteria: tuple[Criterion, ...]
     mistakes: tuple[Mistake, ...]
     cases: Callable[[np.random.Generator], list[Case]]
-    reference: Callable[[tuple | None, tuple, Weights], Answer] | None
-    variation: Callable[[tuple | None, tuple, Weights, frozenset[str]], Answer] | None
-    mappings: Callable[[dict[str, tuple[Parameter, Tensor]], tuple | None], Iterator[Weights]] = no_mapping
+    # The first argument is the case's `build`: None where the target is a function.
+    reference: Callable[[Any, Inputs, Weights], Answer | Turn] | None
+    variation: Callable[[Any, Inputs, Weights, frozenset[str]], Answer | Turn] | None
+    mappings: Callable[[dict[str, tuple[Parameter, Tensor]], Any], Iterator[Weights]] = no_mapping
     needs: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
     forbidden_reason: str = ""
     parts: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
-    stages: Callable[[tuple | None, tuple, Weights], dict[str, Tensor]] | None = None
+    stages: Callable[[Any, Inputs, Weights], dict[str, Tensor]] | None = None
     library: str = "torch"
     seconds: float = 20.0
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)

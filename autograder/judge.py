@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Pa
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
 Ask = Callable[[bytes], bytes]
+Reply = dict[str, Any]  # what the probe says of one build or case
+Parts = tuple[Tensor, ...]  # of an answer: one tensor, or several
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
 MAX_AXES = 16  # of one of them
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
@@ -56,11 +58,19 @@ class _Malformed(Exception):
     """The probe's reply is not what a probe would say."""
 
 
+class _Error(TypedDict):
+    """An exception in the student's code."""
+
+    type: str
+    message: str
+    lines: tuple[str, ...]  # the student's own
+
+
 @dataclass(frozen=True)
 class _Outcome:
     """What the student's code did with one case."""
 
-    error: dict | None = None
+    error: _Error | None = None
     type: str = ""
     output: tuple[np.ndarray, ...] | None = None  # its parts; None where it is not what the task wants at all
     dtypes: tuple[str, ...] = ()
@@ -80,7 +90,7 @@ class _Trial:
     def __init__(self, exercise: Exercise, cases: list[Case], rng: np.random.Generator):
         self.exercise, self.cases = exercise, cases
         self.parameters: list[dict[str, tuple[Parameter, Tensor]]] = [{} for _ in cases]  # per case, by name
-        self.loose: tuple[dict, ...] = ()
+        self.loose: tuple[dict[str, str], ...] = ()
         self.outcomes: list[_Outcome] = []
         self.leaves = [tuple(map(_leaf, case.inputs)) for case in cases]  # the judge's own copies, differentiable
         # A visible case has the same numbers at every check, so that a student can follow them by hand.
@@ -89,7 +99,7 @@ class _Trial:
             [source.normal(size=shape) for shape in self._shapes_of(case)] if case.differentiate else None
             for source, case in zip(self.rngs, cases, strict=True)
         ]
-        self.unbuilt: dict[int, dict] = {}  # errors of the constructor, by case
+        self.unbuilt: dict[int, _Error] = {}  # errors of the constructor, by case
 
     def run(self, ask: Ask) -> Verdict:
         if any(case.build is not None for case in self.cases) and (early := self._describe(ask)):
@@ -109,7 +119,7 @@ class _Trial:
 
     def _describe(self, ask: Ask) -> Verdict | None:
         """Learn the parameters and draw weights for them; a verdict if no object can be built."""
-        request = {"do": "describe", "builds": [list(case.build) for case in self.cases]}
+        request = {"do": "describe", "builds": [list(case.built_with) for case in self.cases]}
         replies = self._asked(ask, request, len(self.cases))
         name = self.exercise.name
         for i, reply in enumerate(replies):
@@ -124,13 +134,13 @@ class _Trial:
             )
         if len(self.unbuilt) == len(self.cases):
             first = self.unbuilt[0]
-            arguments = ", ".join(map(str, self.cases[0].build))
+            arguments = ", ".join(map(str, self.cases[0].built_with))
             return self._without_result(first) or not_judged(
                 name, f"`{name}({arguments})` raised {first['type']}: {first['message']}", first["lines"]
             )
         return None
 
-    def _draw(self, reply: dict, rng: np.random.Generator) -> dict[str, tuple[Parameter, Tensor]]:
+    def _draw(self, reply: Reply, rng: np.random.Generator) -> dict[str, tuple[Parameter, Tensor]]:
         """Random weights for described parameters: away from 0 and 1, matrices large enough that attention matters."""
         drawn, total = {}, 0
         for item in _dicts(reply, "parameters"):
@@ -182,7 +192,7 @@ class _Trial:
         outcomes |= {i: _outcome(reply, several) for i, reply in zip(built, replies, strict=True)}
         self.outcomes = [outcomes[i] for i in range(len(self.cases))]
 
-    def _asked(self, ask: Ask, request: dict, count: int) -> list[dict]:
+    def _asked(self, ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
         limits = {"seconds": self.exercise.seconds, "forbidden": sorted(self.exercise.forbidden)}
         return _read(ask, request | limits, count)
 
@@ -212,7 +222,7 @@ class _Trial:
         kind = self.outcomes[i].type
         return "nothing (None): is the `return` missing?" if kind == "NoneType" else f"{_a(kind)}."
 
-    def _without_result(self, error: dict) -> Verdict | None:
+    def _without_result(self, error: _Error) -> Verdict | None:
         """The verdict on an error that only says that nothing was written yet, or that time was up; else None."""
         name = self.exercise.name
         if error["type"] == "TooSlow":
@@ -227,7 +237,7 @@ class _Trial:
 
     def _find_reading(self) -> None:
         """Choose the reading of the student's parameters under which most cases come out right."""
-        self.expected: list[tuple[Tensor, ...] | None] = [None] * len(self.cases)
+        self.expected: list[Parts | None] = [None] * len(self.cases)
         self.readings: list[list[Weights]] = [[{}] * len(self.cases)]
         self.possible: list[list[Weights]] = []
         self.right = [False] * len(self.cases)
@@ -239,11 +249,11 @@ class _Trial:
         ]
         readings = [list(weights) for weights in zip(*options, strict=False)]  # per reading, the weights of each case
 
-        def judged(weights: list[Weights]) -> tuple[list[tuple[Tensor, ...] | None], int]:
+        def judged(weights: list[Weights]) -> tuple[list[Parts | None], int]:
             expected = [self._reference(i, roles) for i, roles in enumerate(weights)]
             return expected, sum(self._agrees(i, answer) for i, answer in enumerate(expected))
 
-        most = -1
+        most, chosen = -1, self.readings[0]
         for weights in readings:
             expected, count = judged(weights)
             if count > most:
@@ -254,17 +264,18 @@ class _Trial:
         self.readings = [chosen, *(weights for weights in readings[:MAX_DIAGNOSED] if weights is not chosen)]
         self.right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
 
-    def _reference(self, i: int, weights: Weights) -> tuple[Tensor, ...] | None:
+    def _reference(self, i: int, weights: Weights) -> Parts | None:
         """The parts of the right answer to case i, differentiable; None if these weights allow none."""
-        if not self.exercise.needs <= weights.keys():
+        reference = self.exercise.reference
+        if reference is None or not self.exercise.needs <= weights.keys():
             return None
         try:
-            answer = self._computed(i, weights, self.exercise.reference)
+            answer = self._computed(i, weights, reference)
         except (RuntimeError, KeyError, ValueError):
             return None
         return answer if tuple(tuple(part.shape) for part in answer) == self._shapes_of(self.cases[i]) else None
 
-    def _computed(self, i: int, weights: Weights, function: Callable, *slips: frozenset[str]) -> tuple[Tensor, ...]:
+    def _computed(self, i: int, weights: Weights, function: Callable[..., Any], *slips: frozenset[str]) -> Parts:
         """The parts of what the exercise's reference or variation gives for case i; in turns, where it has any."""
         case, inputs = self.cases[i], self.leaves[i]
         if case.steps is None:
@@ -277,7 +288,7 @@ class _Trial:
             outputs.append(output)
         return (torch.cat(outputs, dim=1),)
 
-    def _agrees(self, i: int, answer: tuple[Tensor, ...] | None) -> bool:
+    def _agrees(self, i: int, answer: Parts | None) -> bool:
         """Whether the student's output of case i equals `answer`."""
         outputs = self.outcomes[i].output
         if answer is None or outputs is None or len(outputs) != len(answer):
@@ -298,7 +309,7 @@ class _Trial:
             near = (np.abs(got - expected) <= tolerance * size) | (got == expected)
         return bool(np.all(near | (np.isnan(got) & np.isnan(expected))))
 
-    def _gradient_gaps(self, i: int, answer: tuple[Tensor, ...]) -> list[str] | None:
+    def _gradient_gaps(self, i: int, answer: Parts) -> list[str] | None:
         """Names of the inputs and parameters whose gradient differs from that of `answer`; None if not asked for."""
         outcome, cotangents = self.outcomes[i], self.cotangents[i]
         if cotangents is None or [tuple(part.shape) for part in answer] != list(self._shapes_of(self.cases[i])):
@@ -368,16 +379,22 @@ class _Trial:
             self._properties(),
         )
 
-    def _gaps(self, answers: list) -> dict[int, list[str]]:
+    def _gaps(self, answers: list[Parts | None]) -> dict[int, list[str]]:
         """Per case that agrees with its answer and was differentiated: whose gradients differ."""
         gaps = {}
         for i, answer in enumerate(answers):
-            if self._agrees(i, answer) and (missing := self._gradient_gaps(i, answer)) is not None:
+            if answer is None or not self._agrees(i, answer):
+                continue
+            if (missing := self._gradient_gaps(i, answer)) is not None:
                 gaps[i] = missing
         return gaps
 
     def _in_spite_of(
-        self, mistakes: tuple[Mistake, ...], explanation: list | None, results: list[Result], signs: tuple[Mistake, ...]
+        self,
+        mistakes: tuple[Mistake, ...],
+        explanation: list[Parts | None] | None,
+        results: list[Result],
+        signs: tuple[Mistake, ...],
     ) -> list[Result]:
         """The results where all that is wrong are known mistakes, each of which costs only what it breaks itself."""
         if explanation is None:
@@ -540,9 +557,10 @@ class _Trial:
 
     def _difference(self, i: int, ask: Ask) -> Difference:
         """Where case i first differs from the right answer, and how far the way to it was right."""
-        case = self.cases[i]
+        case, outputs, answer = self.cases[i], self.outcomes[i].output, self.expected[i]
+        assert outputs is not None and answer is not None  # or it would not be the case to show
         names = self.exercise.parts or ("",)
-        for name, got, part in zip(names, self.outcomes[i].output, self.expected[i], strict=True):
+        for name, got, part in zip(names, outputs, answer, strict=True):
             expected = part.detach().numpy()
             if self._near(i, got, expected):
                 continue
@@ -559,12 +577,12 @@ class _Trial:
                 ratio = mine / theirs
                 if np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
                     note = f"Every value is {ratio.mean():.4g} times the expected one."
-            values = (
-                (f"{expected[at]:.5g}", f"{got[at]:.5g}") if expected.dtype.kind == "f" else (expected[at], got[at])
-            )
+            form = ".5g" if expected.dtype.kind == "f" else ""
             place = f"{name}[{', '.join(map(str, at))}]" if at else name or "the result"
             picture = Picture.of(theirs, mine, at, name)
-            return Difference(case.label, place, *map(str, values), note, self._way(i, ask), picture)
+            return Difference(
+                case.label, place, f"{expected[at]:{form}}", f"{got[at]:{form}}", note, self._way(i, ask), picture
+            )
         return Difference(case.label, "the result", "what the task describes", "something else")
 
     def _way(self, i: int, ask: Ask) -> str:
@@ -620,12 +638,15 @@ class _Trial:
                         outputs_only, self.explanation = group, explanation
         return outputs_only
 
-    def _explains(self, slips: frozenset[str], weights: list[Weights]) -> list[tuple[Tensor, ...] | None] | None:
+    def _explains(self, slips: frozenset[str], weights: list[Weights]) -> list[Parts | None] | None:
         """What `slips` switched on give in every case, if that is what the student's code did; else None.
 
         Outputs, shapes and errors must be the same; where all outputs are right, the gradients must be the same.
         """
-        answers: list[tuple[Tensor, ...] | None] = [None] * len(self.cases)
+        variation = self.exercise.variation
+        if variation is None:
+            return None
+        answers: list[Parts | None] = [None] * len(self.cases)
         reproduced = False
         # What was returned says more than what was raised, so those cases come first.
         for i in sorted(range(len(self.cases)), key=lambda i: self.outcomes[i].error is not None):
@@ -634,7 +655,7 @@ class _Trial:
                 continue
             error = self.outcomes[i].error
             try:
-                answer = self._computed(i, weights[i], self.exercise.variation, slips)
+                answer = self._computed(i, weights[i], variation, slips)
             except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
                 # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
                 if error is None or not _same_kind(error["type"], type(raised).__name__):
@@ -697,7 +718,7 @@ def _leaf(value: Any) -> Any:
 # --- Reading hostile replies -------------------------------------------------------------------------------------
 
 
-def _read(ask: Ask, request: dict, count: int) -> list[dict]:
+def _read(ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
     try:
         replies = probe.unpack(ask(probe.pack(request)))
     except ValueError as error:
@@ -707,7 +728,7 @@ def _read(ask: Ask, request: dict, count: int) -> list[dict]:
     return replies
 
 
-def _dicts(reply: dict, key: str) -> list[dict]:
+def _dicts(reply: Reply, key: str) -> list[Reply]:
     items = reply.get(key)
     if not isinstance(items, list) or len(items) > probe.MAX_NAMES or not all(isinstance(i, dict) for i in items):
         raise _Malformed
@@ -720,7 +741,7 @@ def _text(value: Any, limit: int = 500) -> str:
     return "".join(c for c in text[:limit] if c == "\n" or c.isprintable())
 
 
-def _error(reply: dict) -> dict:
+def _error(reply: Reply) -> _Error:
     error = reply.get("error")
     if not isinstance(error, dict):
         raise _Malformed
@@ -743,15 +764,16 @@ def _names(values: Any) -> tuple[str, ...]:
     return tuple(_text(value, 80) for value in values)
 
 
-def _outcome(reply: dict, several: bool) -> _Outcome:
+def _outcome(reply: Reply, several: bool) -> _Outcome:
     """What a reply says; `several`: whether the task wants more than one tensor."""
     printed = _text(reply.get("printed"), 1000)
     if "error" in reply:
         return _Outcome(error=_error(reply), printed=printed)
     output = None
     if "output" in reply:
-        output = _arrays(reply["output"])
-        if any(part is None for part in output):
+        parts = _arrays(reply["output"])
+        output = tuple(part for part in parts if part is not None)
+        if len(output) < len(parts):
             raise _Malformed
         if reply.get("several") is not several:
             output = None

@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,7 @@ class Forbidden(RuntimeError):
 
 
 @contextlib.contextmanager
-def forbidding(names: list[str]) -> Iterator[None]:
+def forbidding(names: list[str]) -> Generator[None]:
     """Let these of torch's own operations raise `Forbidden`, whoever calls them: in any thread, by any name of theirs.
 
     A watch that notes what is called sees one thread only, and can be told to look away; this replaces the operations
@@ -165,14 +165,16 @@ def forbidding(names: list[str]) -> Iterator[None]:
 
         return stopped
 
-    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+    scoped_library = torch.library._scoped_library  # pyright: ignore[reportPrivateUsage]  # torch has no public one
+    with scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of every operation that is replaced
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]  # as above
         for name in names:
             packet = getattr(torch.ops.aten, name, None)
             for overload in packet.overloads() if packet else ():
                 operation = getattr(packet, overload)
                 with contextlib.suppress(RuntimeError):  # a name that torch.jit has, and the dispatcher has not
-                    composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), COMPOSITE)
+                    composite = has_kernel(operation.name(), COMPOSITE)
                     library.impl(operation, stop(name), COMPOSITE if composite else "CPU")
         yield
 
@@ -196,7 +198,7 @@ class _Watchdog:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self):
+    def __enter__(self) -> "_Watchdog":
         if threading.current_thread() is threading.main_thread():
             self._before = signal.getsignal(signal.SIGINT)
             if self._before in UNHEARD:  # so a shell starts what it runs in the background
@@ -204,7 +206,7 @@ class _Watchdog:
             self._thread.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         if self._thread.ident is None:
             return
@@ -225,14 +227,15 @@ class _Watchdog:
         wait = self.seconds
         while not self._done.wait(wait):
             self.barked, wait = True, 0.5
-            if hasattr(signal, "pthread_kill"):  # wakes a sleeping call too
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            main = threading.main_thread().ident
+            if hasattr(signal, "pthread_kill") and main is not None:  # wakes a sleeping call too
+                signal.pthread_kill(main, signal.SIGINT)
             else:
                 signal.raise_signal(signal.SIGINT)
 
 
 @contextlib.contextmanager
-def exact() -> Iterator[None]:
+def exact() -> Generator[None]:
     """float64 as the default dtype, so that style and order of operations do not matter; one thread: the tensors
     are tiny, and threads would only wait for each other. Both are put back."""
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
@@ -245,10 +248,10 @@ def exact() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _guarded(work: Callable[[], dict], watchdog: _Watchdog) -> dict:
+def _guarded(work: Callable[[], dict[str, Any]], watchdog: _Watchdog) -> dict[str, Any]:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
     printed = io.StringIO()
-    reply: dict = {"error": {"type": "TooSlow", "message": f"{watchdog.seconds:g}", "lines": []}}
+    reply: dict[str, Any] = {"error": {"type": "TooSlow", "message": f"{watchdog.seconds:g}", "lines": []}}
     try:
         if not watchdog.barked:
             with (
@@ -271,7 +274,7 @@ def _guarded(work: Callable[[], dict], watchdog: _Watchdog) -> dict:
     return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
 
 
-def _describe(target: Any, args: list) -> dict:
+def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
     module = target(*args)
     if not isinstance(module, nn.Module):
         return {"not_a_module": type(module).__name__}
@@ -289,7 +292,7 @@ def _describe(target: Any, args: list) -> dict:
     return {"parameters": parameters, "loose": _loose(module)}
 
 
-def _loose(module: nn.Module) -> list[dict]:
+def _loose(module: nn.Module) -> list[dict[str, str]]:
     """Tensors and layers that hang on the module where `parameters()` cannot see them."""
     registered = {id(parameter) for parameter in module.parameters()}
     found = []
@@ -314,7 +317,7 @@ def _holds_weights(value: Any, registered: set[int], depth: int = 4) -> bool:
     return isinstance(value, torch.Tensor) and id(value) not in registered
 
 
-def _run(target: Any, case: dict) -> dict:
+def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     dtype = getattr(torch, case["dtype"])
     torch.set_default_dtype(dtype)
     call = target
@@ -339,16 +342,17 @@ def _run(target: Any, case: dict) -> dict:
             value = leaf.clone()  # not a leaf, so that code which writes into its input can be seen doing it
         inputs.append(value)
 
-    watch = _Watch(case.get("trace", False)) if case.get("watch") else contextlib.nullcontext()
-    with watch:
+    watch = _Watch(case.get("trace", False)) if case.get("watch") else None
+    with watch or contextlib.nullcontext():
         output = _in_turns(call, inputs, weights, case) if "steps" in case else call(*inputs)
     reply: dict[str, Any] = {"type": _kind(output)}
-    if case.get("watch"):
+    if watch:
         reply |= {"called": watch.names(), "traced": watch.numbers()}
     several = isinstance(output, list | tuple)
     kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
-    parts = [_tensor(part, kind) for part in (output if several else [output])]
-    if not parts or any(part is None for part in parts):
+    tensors = [_tensor(part, kind) for part in (output if several else [output])]
+    parts = [tensor for tensor in tensors if tensor is not None]
+    if not parts or len(parts) < len(tensors):
         return reply
     if sum(part.numel() for part in parts) > MAX_ELEMENTS:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
@@ -362,7 +366,7 @@ def _run(target: Any, case: dict) -> dict:
     if cotangents and [list(part.shape) for part in parts] == [list(c.shape) for c in cotangents]:
         inside = {name: weight for name, weight in weights.items() if weight.requires_grad}
         wanted = [*(leaf for leaf in leaves if leaf.requires_grad), *inside.values()]
-        gradients: list = [None] * len(wanted)
+        gradients: list[torch.Tensor | None] = [None] * len(wanted)
         pairs = [
             (part, torch.from_numpy(c.copy()).to(part.dtype))
             for part, c in zip(parts, cotangents, strict=True)
@@ -392,7 +396,9 @@ def _run(target: Any, case: dict) -> dict:
     return reply
 
 
-def _in_turns(call: Callable, inputs: list, weights: dict[str, nn.Parameter], case: dict) -> Any:
+def _in_turns(
+    call: Callable[..., Any], inputs: list[Any], weights: dict[str, nn.Parameter], case: dict[str, Any]
+) -> Any:
     """Call with one piece of the first input after the other, handing on the state; the outputs side by side."""
     first, *rest = inputs
     outputs, state = [], None
@@ -409,13 +415,13 @@ def _in_turns(call: Callable, inputs: list, weights: dict[str, nn.Parameter], ca
     return torch.cat(outputs, dim=1)
 
 
-def _load(weights: dict[str, nn.Parameter], case: dict) -> None:
+def _load(weights: dict[str, nn.Parameter], case: dict[str, Any]) -> None:
     with torch.no_grad():
         for name, value in case["weights"].items():
             weights[name].copy_(torch.from_numpy(value.copy()))
 
 
-def _anew(inputs: list, before: list) -> list:
+def _anew(inputs: list[Any], before: list[Any]) -> list[Any]:
     """The inputs as they were before the call."""
     arrays = iter(before)
     kept = [next(arrays) if isinstance(value, torch.Tensor | np.ndarray) else value for value in inputs]
@@ -454,7 +460,7 @@ class _Watch(contextlib.ExitStack):
 
     def __init__(self, trace: bool = False) -> None:
         super().__init__()
-        seen = self.seen = set()
+        seen = self.seen = set[str]()
         values: list[np.ndarray] = []
         self.values = values
 
@@ -465,12 +471,12 @@ class _Watch(contextlib.ExitStack):
                     values.append(_array(tensor).flatten())
 
         class Functions(TorchFunctionMode):
-            def __torch_function__(self, func, types, args=(), kwargs=None):
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 seen.add(getattr(func, "__name__", str(func)))
                 return func(*args, **(kwargs or {}))
 
         class Operations(TorchDispatchMode):
-            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 seen.add(func.overloadpacket.__name__)
                 result = func(*args, **(kwargs or {}))
                 if trace:
@@ -488,7 +494,7 @@ class _Watch(contextlib.ExitStack):
         return sorted(self.seen)[:MAX_NAMES]
 
 
-def _describe_error(error: BaseException) -> dict:
+def _describe_error(error: BaseException) -> dict[str, Any]:
     """Type, message and the student's own lines of an error; frames of libraries and of this file left out."""
     libraries = (os.path.dirname(os.path.abspath(torch.__file__)), os.path.dirname(os.path.abspath(np.__file__)))
     lines = []

@@ -23,12 +23,13 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from autograder.exercise import Parameter, Weights
+from autograder.exercise import Build, Inputs, Parameter, Weights
 from autograder.exercises import layer_norm, multi_head
 
 Parameters = Mapping[str, tuple[Parameter, Tensor]]  # the student's, by name, in declared order
@@ -119,7 +120,7 @@ def _attention(own: Parameters, d_model: int, n_heads: int) -> list[Weights]:
     if not 0 <= size <= 4 * d_model or size % d_model:
         return []
     readings = []
-    for weights in itertools.islice(multi_head.mappings(own, (d_model, n_heads)), 24):
+    for weights in itertools.islice(multi_head.mappings(dict(own), (d_model, n_heads)), 24):
         squares = [weights.get(f"{role}_weight") for role in "qkvo"]
         if all(square is not None and square.shape == (d_model, d_model) for square in squares):
             readings.append({f"w_{role.replace('_', '.')}": tensor for role, tensor in weights.items()})
@@ -180,7 +181,7 @@ def _as_feed_forward(pair: list[Unit], biases: dict[int, Tensor], d_model: int, 
 def _shared(a: str, b: str) -> str:
     """The innermost module that holds both."""
     steps = zip(a.split("."), b.split("."), strict=False)
-    return ".".join(x for x, y in itertools.takewhile(lambda pair: pair[0] == pair[1], steps))
+    return ".".join(x for x, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], steps))
 
 
 # --- Which unit is which -----------------------------------------------------------------------------------------
@@ -342,13 +343,13 @@ def readings_of(found: Sequence[Unit]) -> range:
 
 
 @functools.cache
-def empty(kind: type[nn.Module], build: tuple) -> nn.Module:
+def empty(kind: type[nn.Module], build: Build) -> nn.Module:
     """A module of headroom.reference without numbers of its own: they come from the student."""
     with torch.device("meta"):
         return kind(*build).eval()
 
 
-def call(module: nn.Module, weights: Weights, inputs: tuple) -> Tensor | tuple:
+def call(module: nn.Module, weights: Weights, inputs: Inputs) -> Any:
     """What a module of headroom.reference returns with these weights: what the student's should.
 
     A bias that the student's layer doesn't have is 0.

@@ -1,12 +1,13 @@
 """Queries, keys and values; their scores; attention with a mask (lab 1)."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder.exercise import Case, Criterion, Exercise, Mistake, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
 # --- Projecting --------------------------------------------------------------------------------------------------
@@ -15,7 +16,7 @@ from headroom import reference
 def projection_cases(rng: np.random.Generator) -> list[Case]:
     """Sizes all different, so that no axis can stand in for another; then all widths equal, where everything fits."""
 
-    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, **kwargs) -> Case:
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, **kwargs: Any) -> Case:
         batch, tokens, d_model, d_k, d_v = map(int, sizes)
         shapes = ((batch, tokens, d_model), (d_model, d_k), (d_model, d_k), (d_model, d_v))
         inputs = tuple(source.normal(0.0, 1.0 if i == 0 else d_model**-0.5, shape) for i, shape in enumerate(shapes))
@@ -35,12 +36,12 @@ def projection_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def projections(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, ...]:
+def projections(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, ...]:
     x, w_q, w_k, w_v = inputs
     return x @ w_q, x @ w_k, x @ w_v
 
 
-def projections_with(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, ...]:
+def projections_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, ...]:
     """The three projections with mistakes switched on."""
     x, w_q, w_k, w_v = inputs
     if "detached" in slips:
@@ -218,7 +219,13 @@ def _words(lead: tuple[int, ...], n_queries: int, n_keys: int, d_k: int) -> str:
 def score_cases(rng: np.random.Generator) -> list[Case]:
     """Sizes all different, d_k no square number; as many queries as keys, where transposed scores fit."""
 
-    def case(tag: str, sizes: tuple, source: np.random.Generator, size: float = 1.0, **kwargs) -> Case:
+    def case(
+        tag: str,
+        sizes: tuple[tuple[int, ...], int, int, int],
+        source: np.random.Generator,
+        size: float = 1.0,
+        **kwargs: Any,
+    ) -> Case:
         return Case(tag, _words(*sizes), _qk(source, *sizes, size), **kwargs)
 
     visible = np.random.default_rng(11)
@@ -236,12 +243,12 @@ def score_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def scaled_scores(build: None, inputs: tuple, weights: Weights) -> Tensor:
+def scaled_scores(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     q, k = inputs
     return q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
 
 
-def scores_with(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def scores_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """The scaled scores with mistakes switched on."""
     q, k = inputs
     if "detached" in slips:
@@ -408,13 +415,13 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
 
     def case(
         tag: str,
-        sizes: tuple,
+        sizes: tuple[tuple[int, ...], int, int, int],
         d_v: int,
         source: np.random.Generator,
         mask: str = "",
         size: float = 1.0,
         below: float = 0.0,
-        **kwargs,
+        **kwargs: Any,
     ) -> Case:
         lead, n_queries, n_keys, _ = sizes
         q, k = _qk(source, *sizes, size)
@@ -456,7 +463,7 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def attention(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, Tensor]:
+def attention(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
     return reference.scaled_dot_product_attention(*inputs)
 
 
@@ -464,7 +471,7 @@ def attention(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, Ten
 WRITTEN = {"": -math.inf, "_filled": -1e9, "_added": -1e9}
 
 
-def attention_with(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, Tensor]:
+def attention_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, Tensor]:
     """Scaled dot-product attention with mistakes switched on."""
     q, k, v, mask = inputs if len(inputs) == 4 else (*inputs, None)
     if "detached" in slips:
@@ -519,7 +526,7 @@ def attention_shapes(case: Case) -> tuple[tuple[int, ...], ...]:
     return (*q.shape[:-1], v.shape[-1]), (*q.shape[:-1], k.shape[-2])
 
 
-def attention_stages(build: None, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def attention_stages(build: None, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     output, attended = attention(build, inputs, weights)
     return {"scaled scores": scaled_scores(build, inputs[:2], weights), "weights": attended, "output": output}
 

@@ -4,12 +4,13 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder.exercise import Answer, Case, Criterion, Exercise, Mistake, Property, Weights
+from autograder.exercise import Answer, Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom.reference import by_hand
 
 # What others have that does the differentiating, or the layer backwards, by what runs.
@@ -39,11 +40,11 @@ OVERWRITTEN = Mistake(
 )
 
 
-def in_numpy(function: Callable) -> Callable:
+def in_numpy(function: Callable[..., Any]) -> Callable[..., Answer]:
     """A reference or variation that computes with arrays, so that its errors read like a student's."""
 
     @functools.wraps(function)
-    def from_tensors(build: None, inputs: tuple, weights: Weights, *slips: frozenset[str]) -> Answer:
+    def from_tensors(build: None, inputs: Inputs, weights: Weights, *slips: frozenset[str]) -> Answer:
         arrays = (value.detach().numpy() if isinstance(value, Tensor) else value for value in inputs)
         with np.errstate(all="ignore"):
             answer = function(*arrays, *slips)
@@ -79,7 +80,12 @@ def softmax_cases(rng: np.random.Generator) -> list[Case]:
     """A row alone, several axes in front, hidden keys, and rows that have nearly made up their mind."""
 
     def case(
-        tag: str, shape: tuple, source: np.random.Generator, hidden: bool = False, size: float = 1.0, **kwargs
+        tag: str,
+        shape: tuple[int, ...],
+        source: np.random.Generator,
+        hidden: bool = False,
+        size: float = 1.0,
+        **kwargs: Any,
     ) -> Case:
         weights = _shares(source, shape, hidden, size)
         d_weights = source.normal(1.5, 2.0, shape)  # away from 0: what is added to all of a row must drop out
@@ -263,7 +269,12 @@ def norm_cases(rng: np.random.Generator) -> list[Case]:
     """Ordinary tokens, those where ε decides, and any number of leading axes; γ far from 1."""
 
     def case(
-        tag: str, label: str, shape: tuple, source: np.random.Generator, eps: float | None = None, **kwargs
+        tag: str,
+        label: str,
+        shape: tuple[int, ...],
+        source: np.random.Generator,
+        eps: float | None = None,
+        **kwargs: Any,
     ) -> Case:
         x = source.normal(size=shape)
         x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)  # so that where ε must not matter, it never does
@@ -299,7 +310,7 @@ def norm_cases(rng: np.random.Generator) -> list[Case]:
 norm_right = in_numpy(by_hand.layer_norm_backward)
 
 
-def _norm_with(d_out: np.ndarray, x: np.ndarray, gamma: np.ndarray, *rest) -> tuple[np.ndarray, ...]:
+def _norm_with(d_out: np.ndarray, x: np.ndarray, gamma: np.ndarray, *rest: Any) -> tuple[np.ndarray, ...]:
     """LayerNorm's backward with mistakes switched on."""
     eps, slips = (rest[0] if len(rest) == 2 else 1e-5), rest[-1]
     if "fixed_eps" in slips:
@@ -356,10 +367,12 @@ def _norm_with(d_out: np.ndarray, x: np.ndarray, gamma: np.ndarray, *rest) -> tu
 norm_with = in_numpy(_norm_with)
 
 
-def _parts_agree(tags: tuple[str, ...], parts: tuple[int, ...]) -> Callable:
+def _parts_agree(
+    tags: tuple[str, ...], parts: tuple[int, ...]
+) -> Callable[[tuple[Case, ...], tuple[Any, ...]], tuple[bool, str]]:
     """A criterion's measure: these parts alone, in all cases of these tags. d_x may be right where d_gamma is not."""
 
-    def measure(cases: tuple[Case, ...], outputs: tuple) -> tuple[bool, str]:
+    def measure(cases: tuple[Case, ...], outputs: tuple[Any, ...]) -> tuple[bool, str]:
         agreeing = total = 0
         for case, output in zip(cases, outputs, strict=True):
             if case.tag in tags:
@@ -593,7 +606,14 @@ LAYER_NORM_BACKWARD = Exercise(
 def attention_cases(rng: np.random.Generator) -> list[Case]:
     """First equal sizes, where every product fits; then all different; hidden keys whose numbers are large."""
 
-    def case(tag: str, lead: tuple, sizes: tuple, source: np.random.Generator, hidden: bool = False, **kwargs) -> Case:
+    def case(
+        tag: str,
+        lead: tuple[int, ...],
+        sizes: tuple[int, ...],
+        source: np.random.Generator,
+        hidden: bool = False,
+        **kwargs: Any,
+    ) -> Case:
         n_queries, n_keys, d_head, d_value = (int(n) for n in sizes)
         q, k, v = (
             source.normal(size=(*lead, *shape)) for shape in ((n_queries, d_head), (n_keys, d_head), (n_keys, d_value))
@@ -615,7 +635,7 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2,), (3, 3, 4, 3), visible, visible=True),
         case("leading", (), (4, 4, 4, 4), visible, visible=True),
         case("values", (2,), (3, 5, 4, 6), visible, visible=True),
-        case("values", (7,), rng.permutation([2, 3, 5, 6]), rng),
+        case("values", (7,), tuple(rng.permutation([2, 3, 5, 6])), rng),
         case("leading", (2, 3), (4, 5, 6, 7), rng),
         case("leading", (1,), (1, 3, 5, 4), rng),
         case("mask", (2,), (4, 4, 5, 4), visible, hidden=True, visible=True),
@@ -634,7 +654,9 @@ def _turned(array: np.ndarray, slips: frozenset[str]) -> np.ndarray:
     return array.swapaxes(1, 2) if "fixed_axes" in slips else array.swapaxes(-2, -1)
 
 
-def _attention_with(d_out, q, k, v, weights, slips: frozenset[str]) -> tuple[np.ndarray, ...]:
+def _attention_with(
+    d_out: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: np.ndarray, slips: frozenset[str]
+) -> tuple[np.ndarray, ...]:
     """The backward of attention with mistakes switched on."""
     d_head = q.shape[-1]
     if "recomputed" in slips:

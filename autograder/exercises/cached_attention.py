@@ -1,6 +1,7 @@
 """Self-attention that keeps the keys and values of earlier tokens (lab 6)."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
-from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.decoder import known, project, split_heads
 from headroom import reference
@@ -18,7 +19,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """A whole text in one call, token by token, in pieces; last in pieces between which the weights change."""
     visible = np.random.default_rng(63)
 
-    def case(tag: str, steps: tuple[int, ...], source: np.random.Generator, batch: int = 5, **kwargs) -> Case:
+    def case(tag: str, steps: tuple[int, ...], source: np.random.Generator, batch: int = 5, **kwargs: Any) -> Case:
         d_head, n_heads = (2, 3) if batch == 5 else (4, 2)
         x = source.normal(size=(batch, sum(steps), n_heads * d_head))
         how = "in one call" if len(steps) == 1 else f"in calls of {', '.join(map(str, steps))}"
@@ -40,7 +41,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_answer(build: tuple, inputs: tuple, weights: Weights) -> tuple[Tensor, reference.KeyValueCache]:
+def right_answer(build: Build, inputs: Inputs, weights: Weights) -> tuple[Tensor, reference.KeyValueCache]:
     """One call: the new tokens and the cache of the call before in, their output and the cache out."""
     x, before = inputs
     cache = reference.KeyValueCache()
@@ -51,12 +52,12 @@ def right_answer(build: tuple, inputs: tuple, weights: Weights) -> tuple[Tensor,
     return functional_call(module, multi_head.for_reference(weights, build[0]), (x, mask), {"cache": cache}), cache
 
 
-def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, object]:
+def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, object]:
     """One call of cached self-attention with mistakes switched on."""
     x, before = inputs
     n_heads, new = build[1], x.size(1)
     if "recomputed" in slips:
-        x = state = x if before is None else torch.cat([before, x], dim=1)
+        x = x if before is None else torch.cat([before, x], dim=1)
         before = None
     by = {"q": "q", "k": "k", "v": "v"}
     if "shared_qk" in slips:
@@ -76,7 +77,9 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
         q = joined[0] if "queries_kept" in slips else q
         k = joined[1]
         v = v if "values_not_kept" in slips else joined[2]
-    if "recomputed" not in slips:
+    if "recomputed" in slips:
+        state = x
+    else:
         state = own if "only_new_kept" in slips else (q, v, k) if "exchanged" in slips else (q, k, v)
     scores = q @ k.mT
     if "unscaled" not in slips:

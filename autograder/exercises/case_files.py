@@ -5,12 +5,13 @@ of them, not by their line: finding that is the exercise. What students are give
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder.exercise import Case, Criterion, Exercise, Mistake, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
 Slips = frozenset[str]
@@ -33,7 +34,7 @@ def loss_cases(rng: np.random.Generator) -> list[Case]:
     """Whole sequences, for which only the shift counts; padded ones; a pad that is not 0; logits in the hundreds."""
     visible = np.random.default_rng(81)
 
-    def case(tag: str, label: str, source: np.random.Generator, lengths: list[int], pad: int, **kwargs) -> Case:
+    def case(tag: str, label: str, source: np.random.Generator, lengths: list[int], pad: int, **kwargs: Any) -> Case:
         tokens = source.integers(1, 7, (len(lengths), max(lengths)))
         tokens[tokens == pad] = 7
         tokens[np.arange(tokens.shape[1]) >= np.array(lengths)[:, None]] = pad
@@ -53,12 +54,12 @@ def loss_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_loss(build: None, inputs: tuple, weights: Weights) -> Tensor:
+def right_loss(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     logits, tokens, pad = inputs
     return reference.cross_entropy(logits[:, :-1], tokens[:, 1:], ignore=pad)
 
 
-def wrong_loss(build: None, inputs: tuple, weights: Weights, slips: Slips) -> Tensor:
+def wrong_loss(build: None, inputs: Inputs, weights: Weights, slips: Slips) -> Tensor:
     """The loss with mistakes switched on."""
     logits, tokens, pad = inputs
     if "softmax_twice" in slips:
@@ -201,7 +202,7 @@ def training_cases(rng: np.random.Generator) -> list[Case]:
     """Batches of one, where a mean is a sum; one batch, where nothing can pile up; a last batch that is short."""
     visible = np.random.default_rng(82)
 
-    def case(tag: str, label: str, source: np.random.Generator, images: int, batch_size: int, **kwargs) -> Case:
+    def case(tag: str, label: str, source: np.random.Generator, images: int, batch_size: int, **kwargs: Any) -> Case:
         features, classes = (int(n) for n in source.choice([3, 4, 5, 6], 2, replace=False))
         inputs = (
             source.normal(0.0, 0.5, (features, classes)),
@@ -223,7 +224,7 @@ def training_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_training(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, Tensor]:
+def right_training(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
     start, images, labels, learning_rate, batch_size = inputs
     at, losses = start.detach(), []
     with torch.enable_grad():
@@ -236,7 +237,7 @@ def right_training(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor
     return at.detach(), torch.stack(losses).detach()
 
 
-def wrong_training(build: None, inputs: tuple, weights: Weights, slips: Slips) -> tuple[Tensor, Tensor]:
+def wrong_training(build: None, inputs: Inputs, weights: Weights, slips: Slips) -> tuple[Tensor, Tensor]:
     """A pass of gradient descent with mistakes switched on; the gradient of the mean cross-entropy by its formula."""
     at, images, labels, learning_rate, batch_size = inputs
     start = at = at.detach()
@@ -393,7 +394,9 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
     """An encoder and a decoder; with padding and without; all sizes different."""
     visible = np.random.default_rng(83)
 
-    def case(tag: str, label: str, source: np.random.Generator, lengths: list[int], causal: bool, **kwargs) -> Case:
+    def case(
+        tag: str, label: str, source: np.random.Generator, lengths: list[int], causal: bool, **kwargs: Any
+    ) -> Case:
         size, spread = (len(lengths), max(lengths)), kwargs.pop("size", 1.5)
         q, k = (source.normal(0.0, spread, (*size, 7)) for _ in range(2))
         if spread > 1.5:
@@ -415,7 +418,7 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_attention(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, Tensor]:
+def right_attention(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
     q, k, v, lengths, causal = inputs
     tokens = q.size(1)
     mask = reference.padding_mask(lengths, tokens)[:, 0]  # (batch, 1, tokens)
@@ -424,7 +427,7 @@ def right_attention(build: None, inputs: tuple, weights: Weights) -> tuple[Tenso
     return reference.scaled_dot_product_attention(q, k, v, mask)
 
 
-def wrong_attention(build: None, inputs: tuple, weights: Weights, slips: Slips) -> tuple[Tensor, Tensor]:
+def wrong_attention(build: None, inputs: Inputs, weights: Weights, slips: Slips) -> tuple[Tensor, Tensor]:
     """Attention under two masks, with mistakes switched on."""
     q, k, v, lengths, causal = inputs
     tokens = q.size(1)
@@ -460,16 +463,16 @@ def wrong_attention(build: None, inputs: tuple, weights: Weights, slips: Slips) 
     return attention @ v, attention
 
 
-def _rows_sum_to_1(case: Case, outputs: tuple) -> bool:
+def _rows_sum_to_1(case: Case, outputs: tuple[Any, ...]) -> bool:
     return bool(np.allclose(outputs[1].sum(-1), 1.0, atol=1e-5))
 
 
-def _padding_hidden(case: Case, outputs: tuple) -> bool | None:
+def _padding_hidden(case: Case, outputs: tuple[Any, ...]) -> bool | None:
     real = np.arange(outputs[1].shape[-1]) < case.inputs[3][:, None]
     return None if real.all() else not np.any(outputs[1] * ~real[:, None, :])
 
 
-def _future_hidden(case: Case, outputs: tuple) -> bool | None:
+def _future_hidden(case: Case, outputs: tuple[Any, ...]) -> bool | None:
     return not np.any(np.triu(outputs[1], 1)) if case.inputs[4] else None
 
 
@@ -619,7 +622,9 @@ def embedding_cases(rng: np.random.Generator) -> list[Case]:
     """A table of zeros, which shows the positions alone; one late token, which shows the sum; batches of all sizes."""
     visible = np.random.default_rng(84)
 
-    def case(tag: str, label: str, source: np.random.Generator, size: tuple, start: int, **kwargs) -> Case:
+    def case(
+        tag: str, label: str, source: np.random.Generator, size: tuple[int, ...], start: int, **kwargs: Any
+    ) -> Case:
         d_model = kwargs.pop("d_model", 6)
         table = source.normal(0.0, kwargs.pop("spread", 0.7), (9, d_model))
         ids = source.integers(0, 9, size)
@@ -641,13 +646,13 @@ def _positions(tokens: int, d_model: int, start: int, like: Tensor) -> Tensor:
     return reference.sinusoidal_encoding(start + tokens, d_model)[start:].to(like)
 
 
-def right_embedding(build: None, inputs: tuple, weights: Weights) -> Tensor:
+def right_embedding(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     table, ids, start = inputs
     d_model = table.size(1)
     return math.sqrt(d_model) * table[ids] + _positions(ids.size(1), d_model, start, table)
 
 
-def wrong_embedding(build: None, inputs: tuple, weights: Weights, slips: Slips) -> Tensor:
+def wrong_embedding(build: None, inputs: Inputs, weights: Weights, slips: Slips) -> Tensor:
     """Embedding with mistakes switched on."""
     table, ids, start = inputs
     batch, tokens = ids.shape
@@ -811,7 +816,9 @@ def report_cases(rng: np.random.Generator) -> list[Case]:
     """Models that are sometimes right. Words of one length, for which only the writing counts, and words of several."""
     visible = np.random.default_rng(85)
 
-    def case(tag: str, label: str, source: np.random.Generator, lengths: list[int], n_tokens: int, **kwargs) -> Case:
+    def case(
+        tag: str, label: str, source: np.random.Generator, lengths: list[int], n_tokens: int, **kwargs: Any
+    ) -> Case:
         end = int(source.integers(0, n_tokens))
         letters = [token for token in range(n_tokens) if token != end]
         after = source.permutation(letters)  # what the model writes after each letter: a circle through all of them
@@ -838,7 +845,7 @@ def report_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_report(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, Tensor]:
+def right_report(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
     table, words, end = inputs
     after = table.detach().argmax(dim=-1)
     after[end] = end
@@ -850,7 +857,7 @@ def right_report(build: None, inputs: tuple, weights: Weights) -> tuple[Tensor, 
     return written, (written == words)[:, 1:][asked].to(table).mean()
 
 
-def wrong_report(build: None, inputs: tuple, weights: Weights, slips: Slips) -> tuple[Tensor, Tensor]:
+def wrong_report(build: None, inputs: Inputs, weights: Weights, slips: Slips) -> tuple[Tensor, Tensor]:
     """The report with mistakes switched on."""
     table, words, end = inputs
     after = (table.mT if "columns" in slips else table).detach().argmax(dim=-1)

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
-from autograder.exercise import Case, Criterion, Exercise, Mistake, Weights
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises import multi_head
 from headroom import reference
 
@@ -35,7 +36,7 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
     """Sizes all different, then as many target tokens as source tokens, where shapes tell nothing."""
     visible = np.random.default_rng(61)
 
-    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: bool = False, **kwargs) -> Case:
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: bool = False, **kwargs: Any) -> Case:
         batch, tokens, source_tokens, d_head, n_heads = map(int, sizes)
         d_model = n_heads * d_head
         x, memory = (source.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
@@ -63,17 +64,19 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_cross(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_cross(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     module = reading.empty(reference.MultiHeadAttention, build)
     return functional_call(module, multi_head.for_reference(weights, build[0]), inputs)
 
 
-def cross_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def cross_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     x, memory, mask = inputs if len(inputs) == 3 else (*inputs, None)
     return attend(x, memory, mask, weights, build[1], slips)
 
 
-def attend(x: Tensor, memory: Tensor, mask: Tensor | None, weights: Weights, n_heads: int, slips: frozenset) -> Tensor:
+def attend(
+    x: Tensor, memory: Tensor, mask: Tensor | None, weights: Weights, n_heads: int, slips: frozenset[str]
+) -> Tensor:
     """Cross-attention with mistakes switched on."""
     of = {"q": x, "k": memory, "v": memory}
     if "own_memory" in slips:
@@ -255,7 +258,7 @@ def block_cases(rng: np.random.Generator) -> list[Case]:
     """No mask, a causal mask, a mask of the source, both; last with equal lengths, where the masks can be mixed up."""
     visible = np.random.default_rng(62)
 
-    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, masks: str = "", **kwargs) -> Case:
+    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, masks: str = "", **kwargs: Any) -> Case:
         batch, tokens, source_tokens, d_head, n_heads = map(int, sizes)
         d_model = n_heads * d_head
         x, memory = (source.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
@@ -284,7 +287,7 @@ def block_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def block_mappings(parameters: dict, build: tuple) -> Iterator[Weights]:
+def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The student's layers as two attentions, three norms and a feed-forward network, by kind, name and order."""
     d_model, n_heads, _ = build
     found = reading.units(parameters, d_model, n_heads)
@@ -299,11 +302,11 @@ def block_mappings(parameters: dict, build: tuple) -> Iterator[Weights]:
             yield reading.named({role: unit for order in roles for role, unit in order.items()}, way)
 
 
-def right_block(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_block(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return reading.call(reading.empty(reference.DecoderBlock, build), weights, inputs)[0]
 
 
-def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def block_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """A decoder block with mistakes switched on."""
     x, memory, mask, memory_mask = inputs
     n_heads = build[1]

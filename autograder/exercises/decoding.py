@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from autograder import probe
-from autograder.exercise import Case, Criterion, Exercise, Mistake, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
 SURE = 1e3  # the logit of the end token where a row has to end, and its negative everywhere else
@@ -18,7 +19,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """Rows that never end, that end one after the other, and that all end; each row of a batch with its own text."""
     visible = np.random.default_rng(7)
 
-    def case(tag: str, source: np.random.Generator, ends: list[int | None], max_tokens: int, **kwargs) -> Case:
+    def case(tag: str, source: np.random.Generator, ends: list[int | None], max_tokens: int, **kwargs: Any) -> Case:
         """ends: for each row, how many tokens it has with its end token; None: more than it may have."""
         batch, n_target = len(ends), int(source.choice([7, 8, 9]))
         start, end = map(int, source.choice(np.arange(1, n_target - 1), size=2, replace=False))
@@ -58,18 +59,19 @@ class _Model:
     def encode(self, source: Tensor, mask: None) -> tuple[None, None]:
         return None, None
 
-    def decode(self, token: Tensor, *_) -> tuple[Tensor, None, None]:
+    def decode(self, token: Tensor, *_: Any) -> tuple[Tensor, None, None]:
         self.tokens = token if self.tokens is None else torch.cat([self.tokens, token], dim=1)
         return self.next_logits(self.tokens)[:, -1:], None, None
 
 
-def right_answer(build: None, inputs: tuple, weights: Weights) -> Tensor:
+def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     model, start, end, max_tokens, batch = inputs
     source = torch.zeros(batch, 1, dtype=torch.int64)
-    return reference.greedy_decode(_Model(probe.made(model)), source, start, end, max_tokens)
+    stand_in: Any = _Model(probe.made(model))
+    return reference.greedy_decode(stand_in, source, start, end, max_tokens)
 
 
-def variation(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """Greedy decoding with mistakes switched on."""
     next_logits, start, end, max_tokens, batch = inputs
     next_logits = probe.made(next_logits)

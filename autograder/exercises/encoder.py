@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder import reading
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Property, Weights
+from autograder.exercise import (
+    Build,
+    Case,
+    Criterion,
+    Evidence,
+    Exercise,
+    Inputs,
+    Mistake,
+    Parameter,
+    Property,
+    Weights,
+)
 from headroom import reference
 
 D_FF = (7, 9, 11, 13, 17)  # never a multiple of d_model: a width of one's own choice is seen
@@ -31,7 +43,9 @@ def feed_forward_cases(rng: np.random.Generator) -> list[Case]:
     """Any number of leading axes, and values where the non-linearities differ most and least."""
     visible = np.random.default_rng(5)
 
-    def case(tag: str, shape: tuple[int, ...], d_ff: int, source: np.random.Generator, size=1.5, **kwargs) -> Case:
+    def case(
+        tag: str, shape: tuple[int, ...], d_ff: int, source: np.random.Generator, size: float = 1.5, **kwargs: Any
+    ) -> Case:
         x = _tokens(source, shape, size)
         label = f"x of shape {shape}, d_ff {d_ff}" + {1.5: "", 0.2: ", small values", 12.0: ", large values"}[size]
         return Case(tag, label, (x,), (shape[-1], d_ff), **kwargs)
@@ -56,7 +70,9 @@ def feed_forward_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def _case(tag: str, sizes: tuple, source: np.random.Generator, mask: str = "", size: float = 1.5, **kwargs) -> Case:
+def _case(
+    tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: str = "", size: float = 1.5, **kwargs: Any
+) -> Case:
     """A case for a block, or, where the sizes begin with a number of layers, for a stack of them.
 
     mask: "padding", "causal", or "twins": padding, and two sequences that differ in the filler only.
@@ -64,7 +80,7 @@ def _case(tag: str, sizes: tuple, source: np.random.Generator, mask: str = "", s
     *n_layers, batch, tokens, d_head, n_heads, d_ff = map(int, sizes)
     d_model = n_heads * d_head
     x = _tokens(source, (batch, tokens, d_model), size)
-    inputs: tuple = (x,)
+    inputs: Inputs = (x,)
     if mask == "causal":
         inputs = (x, np.tril(np.ones((1, 1, tokens, tokens), dtype=bool)))
     elif mask:
@@ -146,7 +162,7 @@ def _feed_forward_shapes(d_model: int, d_ff: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def feed_forward_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def feed_forward_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
     for weights in networks[0].readings if networks else ():
@@ -155,11 +171,11 @@ def feed_forward_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build
         yield {}
 
 
-def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     yield from _mappings(parameters, *build)
 
 
-def encoder_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def encoder_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     yield from _mappings(parameters, *build[1:], layers=build[0])
 
 
@@ -174,14 +190,14 @@ def _mappings(
         return
     norms = norms or [reading.absent("norm", {"gamma": (d_model,), "beta": (d_model,)})]
     networks = networks or [reading.absent("feed_forward", _feed_forward_shapes(d_model, d_ff))]
-    stack = (max(layers, len(attentions)),) if layers else (None,)
-    roles = [f"blocks.{i}.feed_forward." for i in range(stack[0])] if layers else ["feed_forward."]
+    blocks = max(layers, len(attentions)) if layers else None
+    roles = [f"blocks.{i}.feed_forward." for i in range(blocks)] if blocks else ["feed_forward."]
     ways = itertools.product(
-        reading.orders(attentions, ("attention",), *stack, among=found),
+        reading.orders(attentions, ("attention",), blocks, among=found),
         reading.readings_of(attentions),
-        reading.orders(networks, ("feed_forward",), *stack, among=found),
+        reading.orders(networks, ("feed_forward",), blocks, among=found),
         reading.readings_of(networks),
-        reading.orders(norms, ("norm_1", "norm_2"), *stack, last="norm" if layers else None, among=found),
+        reading.orders(norms, ("norm_1", "norm_2"), blocks, last="norm" if layers else None, among=found),
     )
     for attention, a, network, f, norm in ways:
         weights = reading.named(attention, a) | reading.named(network, f) | reading.named(norm)
@@ -193,15 +209,15 @@ def _mappings(
 # --- The answers, and the mistakes -------------------------------------------------------------------------------
 
 
-def right_feed_forward(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_feed_forward(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return reading.call(reading.empty(reference.FeedForward, build), weights, inputs)
 
 
-def right_block(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_block(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return reading.call(reading.empty(reference.EncoderBlock, build), weights, inputs)[0]
 
 
-def right_encoder(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_encoder(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return reading.call(reading.empty(reference.Encoder, build), weights, inputs)[0]
 
 
@@ -219,7 +235,7 @@ BENDS = {
 }
 
 
-def feed_forward_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def feed_forward_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """The feed-forward network with mistakes switched on."""
     return _feed_forward(inputs[0], weights, "", slips)
 
@@ -230,7 +246,7 @@ def _feed_forward(x: Tensor, weights: Weights, role: str, slips: frozenset[str])
     w_1, w_2 = weights[f"{role}expand.weight"], weights[f"{role}shrink.weight"]
     b_1, b_2 = weights.get(f"{role}expand.bias"), weights.get(f"{role}shrink.bias")
     if "other_width" in slips and not role.endswith("own."):  # any other width will do
-        w_1, b_1, w_2 = w_1[:-1], b_1[:-1], w_2[:, :-1]
+        w_1, b_1, w_2 = w_1[:-1], None if b_1 is None else b_1[:-1], w_2[:, :-1]
     if slips & {"no_bias", "no_first_bias"}:
         b_1 = None
     if slips & {"no_bias", "no_second_bias"}:
@@ -248,7 +264,7 @@ def _feed_forward(x: Tensor, weights: Weights, role: str, slips: frozenset[str])
     return x + out if "inner_residual" in slips else out
 
 
-def block_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def block_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """A pre-norm block with mistakes switched on."""
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     return _block(x, mask, weights, "", build[1], slips)
@@ -355,7 +371,7 @@ def _attention(
     return F.linear(heads, weights[f"{role}.w_o.weight"], weights.get(f"{role}.w_o.bias"))
 
 
-def encoder_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def encoder_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """The stack of blocks with mistakes switched on, its own or its blocks'."""
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     n_layers, _, n_heads, _ = build
@@ -379,7 +395,7 @@ def encoder_variation(build: tuple, inputs: tuple, weights: Weights, slips: froz
         hidden = mask
         if ("mask_first_only" in slips and place > 0) or ("mask_last_only" in slips and place < len(layers) - 1):
             hidden = None
-        source = began if "same_input" in slips else first if place and "first_to_all" in slips else x
+        source = began if "same_input" in slips else first if first is not None and "first_to_all" in slips else x
         x = _block(source, hidden, weights, f"blocks.{layer}.", n_heads, slips)
         first = x if first is None else first
         if "norm_each" in slips:
@@ -396,7 +412,7 @@ def encoder_variation(build: tuple, inputs: tuple, weights: Weights, slips: froz
 
 def _unregistered(seen: Evidence) -> bool:
     """A container holds layers, and fewer numbers are registered than the task has in its weights alone."""
-    build = seen.cases[0].build  # (d_model, d_ff), (d_model, n_heads, d_ff) or (n_layers, d_model, n_heads, d_ff)
+    build = seen.cases[0].built_with  # (d_model, d_ff), (d_model, n_heads, d_ff) or (n_layers, d_model, n_heads, d_ff)
     d_model, d_ff = build[0] if len(build) == 2 else build[-3], build[-1]
     needed = 2 * d_model * d_ff
     if len(build) > 2:
@@ -848,12 +864,12 @@ def _filler_has_no_say(case: Case, output: np.ndarray) -> bool | None:
     return bool(np.allclose(output[0, real[0]], output[1, real[0]], atol=1e-9))
 
 
-def feed_forward_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def feed_forward_stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     hidden = F.linear(inputs[0], weights["expand.weight"], weights["expand.bias"])
     return {"the widened tokens": hidden, "their GELU": F.gelu(hidden)}
 
 
-def block_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def block_stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     none: frozenset[str] = frozenset()
     read = _norm(x, weights, "norm_1", none)
@@ -866,7 +882,7 @@ def block_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Ten
     }
 
 
-def encoder_stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def encoder_stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     stages = {}
     for layer in range(build[0]):

@@ -1,13 +1,14 @@
 """LayerNorm from its definition (lab 4)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from headroom import reference
 
 
@@ -15,7 +16,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """Ordinary tokens, then those where ε decides: tiny, huge, far from 0, and all features equal."""
     visible = np.random.default_rng(4)
 
-    def case(tag: str, label: str, x: np.ndarray, eps: float | None = None, **kwargs) -> Case:
+    def case(tag: str, label: str, x: np.ndarray, eps: float | None = None, **kwargs: Any) -> Case:
         build = (x.shape[-1],) if eps is None else (x.shape[-1], eps)
         return Case(tag, f"{label}, x of shape {x.shape}", (x,), build, differentiate=True, **kwargs)
 
@@ -38,7 +39,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def _tokens(rng: np.random.Generator, mean: float, spread: float, shape: tuple) -> np.ndarray:
+def _tokens(rng: np.random.Generator, mean: float, spread: float, shape: tuple[int, ...]) -> np.ndarray:
     """Tokens whose standard deviations lie near `spread`, by no luck: where ε must not matter, it never does."""
     x = rng.normal(size=shape)
     x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
@@ -49,7 +50,7 @@ GAMMA = {"gamma", "g", "weight", "scale", "gain", "alpha", "a", "a_2"}
 BETA = {"beta", "b", "bias", "shift", "offset", "b_2"}
 
 
-def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """γ and β by name; where names say nothing, by the values they start from (1 and 0)."""
     d_model = build[0]
     right = {name: pair for name, pair in parameters.items() if pair[1].numel() == d_model}
@@ -57,17 +58,17 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> I
     for name, (parameter, tensor) in right.items():
         last = name.lower().split(".")[-1]
         by_name = "gamma" if last in GAMMA else "beta" if last in BETA else None
-        role = by_name or {1.0: "gamma", 0.0: "beta"}.get(parameter.constant)
+        role = by_name or ("gamma" if parameter.constant == 1 else "beta" if parameter.constant == 0 else None)
         if role:
             roles[role] = tensor.reshape(d_model)
     yield roles
 
 
-def right_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return functional_call(reference.LayerNorm(*build), {k: weights[k] for k in ("gamma", "beta")}, inputs)
 
 
-def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """LayerNorm with mistakes switched on."""
     (x,) = inputs
     eps = build[1] if len(build) > 1 else 1e-5
@@ -120,7 +121,7 @@ def axes_of(x: Tensor, slips: frozenset[str]) -> tuple[int, ...]:
     return next((axes for key, axes in others.items() if key in slips), (-1,))
 
 
-def stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     """What every way of writing it passes through."""
     (x,) = inputs
     return {"the centred values": x - x.mean(-1, keepdim=True)}

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Weights
+from autograder.exercise import Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
 
 
@@ -15,7 +15,7 @@ def padding_cases(rng: np.random.Generator) -> list[Case]:
     """More tokens than sequences, some of them filler everywhere; then full and empty sequences."""
     visible = np.random.default_rng(6)
 
-    def case(tag: str, lengths: list[int] | np.ndarray, n_tokens: int, **kwargs) -> Case:
+    def case(tag: str, lengths: list[int] | np.ndarray, n_tokens: int, **kwargs: Any) -> Case:
         lengths = np.asarray(lengths, dtype=np.int64)
         return Case(tag, f"lengths {lengths.tolist()}, n_tokens {n_tokens}", (lengths, n_tokens), **kwargs)
 
@@ -35,7 +35,7 @@ def padding_cases(rng: np.random.Generator) -> list[Case]:
 
 
 def causal_cases(rng: np.random.Generator) -> list[Case]:
-    def case(tag: str, n_tokens: int, **kwargs) -> Case:
+    def case(tag: str, n_tokens: int, **kwargs: Any) -> Case:
         return Case(tag, f"n_tokens {n_tokens}", (n_tokens,), **kwargs)
 
     return [
@@ -46,15 +46,15 @@ def causal_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def right_padding(build: None, inputs: tuple, weights: Weights) -> Tensor:
+def right_padding(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     return reference.padding_mask(*inputs)
 
 
-def right_causal(build: None, inputs: tuple, weights: Weights) -> Tensor:
+def right_causal(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     return reference.causal_mask(*inputs)
 
 
-def padding_variation(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def padding_variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """The padding mask with mistakes switched on."""
     lengths, n_tokens = inputs
     if "longest" in slips:
@@ -83,7 +83,7 @@ def padding_variation(build: None, inputs: tuple, weights: Weights, slips: froze
     return _written(mask, slips)
 
 
-def causal_variation(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def causal_variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """The causal mask with mistakes switched on."""
     (n_tokens,) = inputs
     every = torch.ones(n_tokens, n_tokens, dtype=torch.bool)

@@ -4,13 +4,14 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION
 from headroom import reference
 
@@ -19,12 +20,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """Sizes all different, so that no axis can stand in for another; masks that matter."""
     visible = np.random.default_rng(2)
 
-    def case(tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: str | None = None, **kwargs) -> Case:
+    def case(
+        tag: str, sizes: tuple[int, ...], source: np.random.Generator, mask: str | None = None, **kwargs: Any
+    ) -> Case:
         batch, tokens, d_head, n_heads = map(int, sizes)
         d_model = n_heads * d_head
         x = source.normal(size=(batch, tokens, d_model))
         label = f"batch {batch}, tokens {tokens}, d_model {d_model}, {n_heads} heads"
-        inputs: tuple = (x,)
+        inputs: Inputs = (x,)
         if mask == "causal":
             inputs = (x, np.tril(np.ones((1, 1, tokens, tokens), dtype=bool)))
         elif mask == "padding":
@@ -86,7 +89,7 @@ def role_of(name: str) -> str | None:
     return next((role for role, known in WORDS.items() if known.intersection(words)), None)
 
 
-def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """Ways to read the parameters as four maps, `(rows, d_in)` like the weight of nn.Linear, head after head.
 
     Understood: four maps; a list of maps per head; one map for q, k and v (or for k and v), in three layouts; raw
@@ -103,7 +106,7 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> I
 
 
 def _read(
-    parameters: dict[str, tuple[Parameter, Tensor]], build: tuple, transposed: bool, layout: int
+    parameters: dict[str, tuple[Parameter, Tensor]], build: Build, transposed: bool, layout: int
 ) -> tuple[Weights, list[tuple[str, Tensor]], bool]:
     """The parameters whose role is plain, those whose role is not, and whether one map serves q, k and v."""
     d_model, n_heads = build
@@ -138,8 +141,8 @@ def _oriented(matrix: Tensor, role: str | None, transposed: bool) -> Tensor:
 def _unfused(fused: Tensor, parts: int, n_heads: int, layout: int) -> tuple[Tensor, ...]:
     """q, k and v out of one map: the rows ordered (qkv, head, d_head), (head, qkv, d_head) or (head, d_head, qkv)."""
     shape = ((parts, n_heads, -1), (n_heads, parts, -1), (n_heads, len(fused) // n_heads // parts, parts))[layout]
-    parts = fused.unflatten(0, shape).movedim((0, 1, 2)[layout], 0)
-    return tuple(part.flatten(0, 1) for part in parts)
+    maps = fused.unflatten(0, shape).movedim((0, 1, 2)[layout], 0)
+    return tuple(one.flatten(0, 1) for one in maps)
 
 
 def _placed(roles: Weights, unknown: list[tuple[str, Tensor]], d_model: int) -> Iterator[Weights]:
@@ -157,7 +160,7 @@ def _placed(roles: Weights, unknown: list[tuple[str, Tensor]], d_model: int) -> 
 # --- The answer, and the mistakes --------------------------------------------------------------------------------
 
 
-def right_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return functional_call(reference.MultiHeadSelfAttention(*build), for_reference(weights, build[0]), inputs)
 
 
@@ -170,7 +173,7 @@ def for_reference(weights: Weights, d_model: int) -> Weights:
     return parts
 
 
-def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """Multi-head self-attention with mistakes switched on."""
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     d_model, n_heads = build
@@ -237,7 +240,7 @@ def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[st
     return out.transpose(0, 1) if "across_batch" in slips else out
 
 
-def stages(build: tuple, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     """What every way of writing it passes through."""
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     n_heads = build[1]

@@ -1,13 +1,14 @@
 """RMSNorm from its definition (lab 4, second part)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises.layer_norm import BETA, GAMMA, LAYER_NORM, axes_of
 from headroom import reference
 
@@ -16,7 +17,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """Ordinary tokens, tokens far from 0 (where centring shows), and those where ε decides: tiny, zero, another ε."""
     visible = np.random.default_rng(5)
 
-    def case(tag: str, label: str, x: np.ndarray, eps: float | None = None, **kwargs) -> Case:
+    def case(tag: str, label: str, x: np.ndarray, eps: float | None = None, **kwargs: Any) -> Case:
         build = (x.shape[-1],) if eps is None else (x.shape[-1], eps)
         return Case(tag, f"{label}, x of shape {x.shape}", (x,), build, differentiate=True, **kwargs)
 
@@ -39,7 +40,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def _tokens(rng: np.random.Generator, size: float, shape: tuple) -> np.ndarray:
+def _tokens(rng: np.random.Generator, size: float, shape: tuple[int, ...]) -> np.ndarray:
     """Tokens whose root mean squares lie near `size`, and whose means don't lie near 0, by no luck."""
     x = rng.normal(size=shape)
     x = x - x.mean(-1, keepdims=True)
@@ -48,7 +49,7 @@ def _tokens(rng: np.random.Generator, size: float, shape: tuple) -> np.ndarray:
     return size * rng.uniform(0.7, 1.4, (*shape[:-1], 1)) * (0.8 * x + 0.6 * sign)
 
 
-def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """γ by name; where names say nothing, by the value that it starts from; else the only one that fits."""
     d_model = build[0]
     right = {name: pair for name, pair in parameters.items() if pair[1].numel() == d_model}
@@ -58,11 +59,11 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> I
     yield {} if chosen is None else {"gamma": right[chosen][1].reshape(d_model)}
 
 
-def right_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return functional_call(reference.RMSNorm(*build), {"gamma": weights["gamma"]}, inputs)
 
 
-def variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """RMSNorm with mistakes switched on."""
     (x,) = inputs
     gamma, d_model = weights["gamma"], x.size(-1)

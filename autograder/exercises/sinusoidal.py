@@ -1,10 +1,13 @@
 """The sin-cos table, and the module that adds it (lab 3)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
 
 BASES = {"base": 1000.0, "base_100000": 100000.0}
@@ -47,18 +50,18 @@ def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
     return result
 
 
-def _only_odd_widths_fail(width: int):
+def _only_odd_widths_fail(width: int) -> Callable[[Evidence], bool]:
     """Recognises code that is right for every even width and for no odd one; `width` says where a case keeps it."""
 
     def sign(seen: Evidence) -> bool:
-        odd = {i for i, c in enumerate(seen.cases) if (c.inputs[1] if width else c.build[0]) % 2}
+        odd = {i for i, c in enumerate(seen.cases) if (c.inputs[1] if width else c.built_with[0]) % 2}
         even = set(range(len(seen.cases))) - odd
         return bool(odd) and even <= seen.right and not odd & seen.right
 
     return sign
 
 
-def table_mistakes(odd_sign) -> tuple[Mistake, ...]:
+def table_mistakes(odd_sign: Callable[[Evidence], bool]) -> tuple[Mistake, ...]:
     """The mistakes of the table; the module that adds it can make each of them too."""
     return (
         Mistake(
@@ -171,16 +174,16 @@ def _float32_is_fine(position: np.ndarray) -> np.ndarray:
 
 
 def table_cases(rng: np.random.Generator) -> list[Case]:
-    def case(tag: str, n_tokens: int, d_model: int, **kwargs) -> Case:
-        return Case(tag, f"n_tokens={n_tokens}, d_model={d_model}", (int(n_tokens), int(d_model)), **kwargs)
+    def case(tag: str, n_tokens: int, d_model: int, **kwargs: Any) -> Case:
+        return Case(tag, f"n_tokens={n_tokens}, d_model={d_model}", (n_tokens, d_model), **kwargs)
 
-    even, odd = 2 * rng.integers(4, 20), 2 * rng.integers(4, 20) + 1
+    even, odd = 2 * int(rng.integers(4, 20)), 2 * int(rng.integers(4, 20)) + 1
     return [
         case("values", 6, 8, visible=True),
-        case("values", rng.integers(20, 60), even),
-        case("values", rng.integers(130, 200), even + 2),
+        case("values", int(rng.integers(20, 60)), even),
+        case("values", int(rng.integers(130, 200)), even + 2),
         case("odd", 4, 5, visible=True),
-        case("odd", rng.integers(10, 40), odd),
+        case("odd", int(rng.integers(10, 40)), odd),
         case("edges", 1, 4, visible=True),
         case("edges", 9, 2),
     ]
@@ -199,7 +202,7 @@ SINUSOIDAL_ENCODING = Exercise(
     mistakes=table_mistakes(_only_odd_widths_fail(1)),
     cases=table_cases,
     reference=lambda build, inputs, weights: reference.sinusoidal_encoding(*inputs),
-    variation=lambda build, inputs, weights, slips: table(*inputs, slips),
+    variation=lambda build, inputs, weights, slips: table(inputs[0], inputs[1], slips),
     tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0])[:, None]),
 )
 
@@ -210,7 +213,7 @@ SINUSOIDAL_ENCODING = Exercise(
 def module_cases(rng: np.random.Generator) -> list[Case]:
     visible = np.random.default_rng(3)
 
-    def case(tag: str, x: np.ndarray, max_tokens: int, **kwargs) -> Case:
+    def case(tag: str, x: np.ndarray, max_tokens: int, **kwargs: Any) -> Case:
         label = f"d_model={x.shape[-1]}, max_tokens={max_tokens}, x of shape {x.shape}"
         return Case(tag, label, (x,), (x.shape[-1], int(max_tokens)), differentiate=True, **kwargs)
 
@@ -227,7 +230,7 @@ def module_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def add_table(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def add_table(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """x plus the table, with mistakes switched on."""
     (x,) = inputs
     d_model, max_tokens = build

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch.func import functional_call
 
 from autograder import reading
 from autograder.data import unseen_digits
-from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.reading import Parameters
 from headroom import reference
 
@@ -24,7 +25,7 @@ from headroom import reference
 def patchify_cases(rng: np.random.Generator) -> list[Case]:
     """Grey and colour, square and not. Pixels of visible cases hold their number, so that they can be followed."""
 
-    def case(tag: str, shape: tuple[int, ...], patch_size: int, visible: bool = False, **kwargs) -> Case:
+    def case(tag: str, shape: tuple[int, ...], patch_size: int, visible: bool = False, **kwargs: Any) -> Case:
         images = np.arange(math.prod(shape), dtype=float).reshape(shape) if visible else rng.normal(size=shape)
         label = f"images of shape {shape}, patch_size {patch_size}" + (", pixels numbered" if visible else "")
         return Case(tag, label, (images, patch_size), visible=visible, **kwargs)
@@ -83,7 +84,7 @@ def cut(images: Tensor, patch_size: int, slips: frozenset[str], step: int = 0) -
     return x.movedim(1, place).flatten(3).flatten(1, 2)
 
 
-def patchify_variation(build: None, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def patchify_variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     images, patch_size = inputs
     patches = cut(images, patch_size, slips & CUTTING_KEYS)
     if "not_flattened" in slips:
@@ -255,7 +256,9 @@ PATCHIFY = Exercise(
 def embedding_cases(rng: np.random.Generator) -> list[Case]:
     """As of `patchify`; a token is never as wide as a patch, so that a map has only one way to be read."""
 
-    def case(tag: str, shape: tuple[int, ...], patch_size: int, d_model: int, visible: bool = False, **kwargs) -> Case:
+    def case(
+        tag: str, shape: tuple[int, ...], patch_size: int, d_model: int, visible: bool = False, **kwargs: Any
+    ) -> Case:
         images = np.random.default_rng(7).normal(size=shape) if visible else rng.normal(size=shape)
         label = f"images of shape {shape}, patch_size {patch_size}, d_model {d_model}"
         return Case(tag, label, (images,), (patch_size, shape[1], d_model), visible=visible, **kwargs)
@@ -283,7 +286,7 @@ def _flat_map(tensor: Tensor, outputs: int) -> Tensor | None:
     return tensor.flatten(0, -2).T if tensor.size(-1) == outputs else None
 
 
-def embedding_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: tuple) -> Iterator[Weights]:
+def embedding_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The one map, of nn.Linear, a convolution or a bare tensor, and a vector as wide as a token, its bias."""
     d_model, roles = build[2], {}
     for _, tensor in parameters.values():
@@ -295,13 +298,13 @@ def embedding_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: t
     yield roles
 
 
-def embedding_answer(build: tuple, inputs: tuple, weights: Weights) -> Tensor:
+def embedding_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     bias = weights.get("bias", torch.zeros(build[2], dtype=inputs[0].dtype))
     named = {"projection.weight": weights["weight"], "projection.bias": bias}
     return functional_call(reference.PatchEmbedding(*build), named, inputs)
 
 
-def embedding_variation(build: tuple, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def embedding_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """`PatchEmbedding` with mistakes switched on."""
     (images,), (patch_size, _, d_model) = inputs, build
     patches = cut(images, patch_size, slips & CUTTING_KEYS, 1 if "overlapping" in slips else 0)
@@ -386,7 +389,7 @@ EMBEDDING_MISTAKES = (
 PATCH_EMBEDDING = Exercise(
     name="PatchEmbedding",
     returns="a tensor of shape (batch, patches, d_model)",
-    shape=lambda case: (*_patches_shape(*case.inputs, case.build[0])[:2], case.build[2]),
+    shape=lambda case: (*_patches_shape(case.inputs[0], case.built_with[0])[:2], case.built_with[2]),
     criteria=(
         Criterion("shape", "runs, and the result has the shape (batch, patches, d_model)", 0.1),
         Criterion("values", "grey images: one map with its bias, the same for every patch", 0.4),
@@ -407,13 +410,13 @@ PATCH_EMBEDDING = Exercise(
 # --- ViT ---------------------------------------------------------------------------------------------------------
 
 # image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff
-Build = tuple[int, int, int, int, int, int, int, int]
+Sizes = tuple[int, int, int, int, int, int, int, int]
 
 
 def vit_cases(rng: np.random.Generator) -> list[Case]:
     """One block where it is enough. All widths of a model differ, so that a parameter has one way to be read."""
 
-    def case(tag: str, batch: int, build: Build, visible: bool = False, **kwargs) -> Case:
+    def case(tag: str, batch: int, build: Sizes, visible: bool = False, **kwargs: Any) -> Case:
         image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff = build
         source = np.random.default_rng(7) if visible else rng
         images = source.normal(size=(batch, channels, image_size, image_size))
@@ -494,7 +497,7 @@ class _Left:
 MAX_ENCODERS = 12  # ways to read what is left as an encoder
 
 
-def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
+def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Sizes) -> Iterator[Weights]:
     """The embedding, the head, [class] and positions by their shapes and names; what is left is the encoder."""
     image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, _ = build
     n_patches, left = (image_size // patch_size) ** 2, _Left(parameters)
@@ -512,12 +515,12 @@ def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) 
     found = reading.units(left.parameters, d_model, n_heads)
     kinds = {kind: reading.of_kind(found, kind) for kind in ("attention", "norm", "feed_forward")}
     layers = min(n_layers, len(kinds["attention"])) or n_layers  # fewer, where a block is used more than once
-    stack = {"layers": layers, "among": found, "stack": "encoder.blocks"}
+    orders = partial(reading.orders, layers=layers, among=found, stack="encoder.blocks")
     last = None if "encoder.norm.gamma" in roles else "encoder.norm"
     ways = itertools.product(
-        reading.orders(kinds["attention"], ("attention",), **stack),
-        reading.orders(kinds["norm"], ("norm_1", "norm_2"), last=last, **stack),
-        reading.orders(kinds["feed_forward"], ("feed_forward",), **stack),
+        orders(kinds["attention"], ("attention",)),
+        orders(kinds["norm"], ("norm_1", "norm_2"), last=last),
+        orders(kinds["feed_forward"], ("feed_forward",)),
         reading.readings_of(kinds["attention"]),
         reading.readings_of(kinds["feed_forward"]),
     )
@@ -526,11 +529,11 @@ def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) 
         yield roles | encoder
 
 
-def vit_answer(build: Build, inputs: tuple, weights: Weights) -> Tensor:
+def vit_answer(build: Sizes, inputs: Inputs, weights: Weights) -> Tensor:
     return reading.call(reading.empty(reference.ViT, build), weights, inputs)
 
 
-def vit_variation(build: Build, inputs: tuple, weights: Weights, slips: frozenset[str]) -> Tensor:
+def vit_variation(build: Sizes, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """A ViT with mistakes switched on."""
     x = _tokens(build, inputs[0], weights, slips)
     x = _encoded(build, x, weights, slips)
@@ -549,7 +552,7 @@ def vit_variation(build: Build, inputs: tuple, weights: Weights, slips: frozense
     return logits.softmax(-1) if "softmax" in slips else logits.log_softmax(-1) if "log_softmax" in slips else logits
 
 
-def _tokens(build: Build, images: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
+def _tokens(build: Sizes, images: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
     """What enters the first block."""
     x = _mapped(cut(images, build[1], slips & CUTTING_KEYS), weights, "embed.projection")
     table = torch.zeros(1) if "no_positions" in slips else weights["positions.table"]
@@ -574,7 +577,7 @@ def _tokens(build: Build, images: Tensor, weights: Weights, slips: frozenset[str
     return x + table[: x.size(1)] if "no_class_token" in slips else x + table
 
 
-def _encoded(build: Build, x: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
+def _encoded(build: Sizes, x: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
     """What leaves the last block."""
     n_layers, n_heads = build[5:7]
     layers = [0] * n_layers if "repeated_block" in slips else range(n_layers)
@@ -611,7 +614,7 @@ def _normalized(x: Tensor, weights: Weights, name: str, axes: tuple[int, ...]) -
     return weights[f"{name}.gamma"] * normalized + weights[f"{name}.beta"]
 
 
-def vit_stages(build: Build, inputs: tuple, weights: Weights) -> dict[str, Tensor]:
+def vit_stages(build: Sizes, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     right = frozenset[str]()
     patches = reference.patchify(inputs[0], build[1])
     stages = {"the embedded patches": _mapped(patches, weights, "embed.projection")}
@@ -627,7 +630,7 @@ def vit_stages(build: Build, inputs: tuple, weights: Weights) -> dict[str, Tenso
 
 def _hard_coded(seen: Evidence) -> bool:
     """Whether a parameter has a size of the model for the course's digits, and none that this model has."""
-    image_size, patch_size, channels, n_classes, d_model, _, _, d_ff = seen.cases[0].build
+    image_size, patch_size, channels, n_classes, d_model, _, _, d_ff = seen.cases[0].built_with
     tokens = (image_size // patch_size) ** 2 + 1
     own = {tokens, tokens - 1, n_classes, d_model, 3 * d_model, d_ff, patch_size, channels, channels * patch_size**2, 1}
     of_digits = {17, 16, 10, 64, 128, 49, 7}
@@ -829,7 +832,7 @@ VIT_MISTAKES = (
 VIT = Exercise(
     name="ViT",
     returns="a tensor of logits, (batch, n_classes)",
-    shape=lambda case: (len(case.inputs[0]), case.build[3]),
+    shape=lambda case: (len(case.inputs[0]), case.built_with[3]),
     criteria=(
         Criterion("shape", "runs, and the result has the shape (batch, n_classes)", 0.1),
         Criterion("values", "patches, [class], positions, a block, the norm, the head", 0.4),
@@ -894,8 +897,8 @@ def _read_right(cases: tuple[Case, ...], outputs: tuple[np.ndarray | None, ...])
 LEVELS = (90, 95, 97)
 
 
-def _at_least(percent: int) -> Callable[[tuple, tuple], tuple[bool, str]]:
-    def measure(cases: tuple[Case, ...], outputs: tuple) -> tuple[bool, str]:
+def _at_least(percent: int) -> Callable[[tuple[Case, ...], tuple[Any, ...]], tuple[bool, str]]:
+    def measure(cases: tuple[Case, ...], outputs: tuple[Any, ...]) -> tuple[bool, str]:
         right, said = _read_right(cases, outputs)
         holds = 100 * right >= percent * DRAWN
         return holds, said if percent == LEVELS[0] or not holds else ""

@@ -15,9 +15,10 @@ import sysconfig
 import tempfile
 import threading
 from concurrent.futures import Future
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
+
+import headroom
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534  # who students' code runs as when root grades
@@ -67,6 +68,8 @@ class WarmParent:
     Raises:
         NoIsolation: neither works here.
     """
+
+    control: socket.socket | None = None  # None before it is started, and once it is closed
 
     def __init__(self, kind: str | None = None, code: Path = HERE) -> None:
         if not sys.platform.startswith("linux"):
@@ -128,7 +131,7 @@ class WarmParent:
         try:
             warm, told, _, _ = self.control.recvmsg(1 << 16, socket.CMSG_SPACE(12))
         except (TimeoutError, ConnectionError):
-            warm = b""
+            warm, told = b"", []
         if not warm:
             log.seek(0)
             said = log.read().decode(errors="replace").strip()[-2000:]
@@ -187,6 +190,7 @@ class WarmParent:
         Args:
             folder: of the kernel in whose place it comes, if there was one.
         """
+        assert self.control is not None, "the warm parent is closed"
         folder = folder or Path(tempfile.mkdtemp(prefix="k", dir=self.run))
         # Where kernel and grader meet. In a sandbox with namespaces it lies in the parent's memory, which the grader
         # sees through /proc: a kernel has nothing on a disk that it could fill.
@@ -219,7 +223,7 @@ class WarmParent:
 
     def close(self) -> None:
         """End the parent and all its kernels, and leave nothing behind."""
-        if getattr(self, "control", None) is not None:
+        if self.control is not None:
             self.control.close()
             self.control = None
             try:
@@ -288,9 +292,9 @@ class Fork:
         remove(self.folder)
 
 
-def _in_a_thread_of_its_own(command: list[str], **options: Any) -> subprocess.Popen:
+def _in_a_thread_of_its_own(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a process whose parent-death signal is bound to this process, not to the thread that happens to call."""
-    started: Future[subprocess.Popen] = Future()
+    started: Future[subprocess.Popen[Any]] = Future()
 
     def run() -> None:
         try:
@@ -334,7 +338,7 @@ def readable() -> list[str]:
     for path in sorted({path for path in paths if path.exists()}):
         if not any(path.is_relative_to(other) for other in chosen):
             chosen.append(path)
-    package = Path(find_spec("headroom").origin).parent
+    package = Path(headroom.__file__).parent
     if any(package.is_relative_to(path) for path in chosen):
         raise NoIsolation(
             f"headroom is installed in {package}, among what kernels must read; install the course from its folder "

@@ -30,7 +30,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import processes
 import sandbox
@@ -86,7 +86,7 @@ def ending_at_once(control: socket.socket) -> Iterator[None]:
 def warm() -> None:
     """Import and run once what is slow the first time; afterwards there is still one thread only."""
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    sys.modules["debugpy"] = None  # a debugger would open a port, which no kernel may
+    sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  # an import fails: a debugger would open a port, which no kernel may
     importlib.import_module("ipykernel.debugger")
     del sys.modules["debugpy"]
     for name in WARM.split():
@@ -104,14 +104,16 @@ def warm() -> None:
     functional.conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2))
     torch.testing.assert_close(torch.ones(2), torch.ones(2))
     repr(torch.ones(2))
-    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():  # as the probe will
+    scoped_library = torch.library._scoped_library  # pyright: ignore[reportPrivateUsage]  # torch has no public one
+    with scoped_library("aten", "IMPL") as library, warnings.catch_warnings():  # as the probe will
         warnings.simplefilter("ignore")
         library.impl("layer_norm", print, "CompositeImplicitAutograd")
     for wrong in (lambda: torch.ones(2, 3) @ torch.ones(2), lambda: layer(torch.ones(3))):
         try:
             wrong()
-        except RuntimeError:
-            AutoFormattedTB(mode="Context", theme_name="neutral").structured_traceback(*sys.exc_info())
+        except RuntimeError as raised:
+            shown = AutoFormattedTB(mode="Context", theme_name="neutral")
+            shown.structured_traceback(type(raised), raised, raised.__traceback__)
     figure, axes = pyplot.subplots()
     axes.plot([0, 1], label="x")
     axes.legend()
@@ -136,12 +138,12 @@ class Notes:
         os.set_blocking(to, False)
         self.to, self.allowed = to, allowed
 
-    def hook(self, event: str, values: tuple) -> None:
+    def hook(self, event: str, values: tuple[Any, ...]) -> None:
         if self.to is not None and self.left:
             with contextlib.suppress(Exception):  # what is raised here would become an error of the student's line
-                self._note(event, values)
+                self._note(self.to, event, values)
 
-    def _note(self, event: str, values: tuple) -> None:
+    def _note(self, to: int, event: str, values: tuple[Any, ...]) -> None:
         if event in NOTED:
             said = NOTED[event].format(*values)
         elif event == "open" and isinstance(values[0], str):
@@ -156,10 +158,10 @@ class Notes:
         if said not in self.seen:
             self.seen.add(said)
             self.left -= 1
-            os.write(self.to, said[:MAX_NOTE].replace("\n", " ").encode("utf-8", "replace") + b"\n")
+            os.write(to, said[:MAX_NOTE].replace("\n", " ").encode("utf-8", "replace") + b"\n")
 
 
-def become_kernel(request: dict, kind: str, notes: Notes) -> None:
+def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     """Enter the sandbox, then be an IPython kernel until the end."""
     import numpy
     import torch
@@ -270,7 +272,7 @@ class Kernels:
         self.events.register(watched, selectors.EVENT_READ, self._ended)
         self.events.register(asked, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
 
-    def _be_child(self, request: dict, kept: list[int]) -> None:
+    def _be_child(self, request: dict[str, Any], kept: list[int]) -> None:
         status = 1
         try:
             os.setsid()

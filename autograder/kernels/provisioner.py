@@ -16,10 +16,10 @@ from queue import Empty
 from typing import IO, Any
 
 import zmq.asyncio
-from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from jupyter_client.provisioning import LocalProvisioner
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Integer, default
 
 from autograder.kernels.launch import NOBODY, PORTS, Fork, WarmParent, remove, warm_parent
@@ -50,7 +50,7 @@ class IsolatedProvisioner(LocalProvisioner):
     took: dict[str, float] | None = None  # seconds of the steps of the last start
     left_out: tuple[str, ...] = ()  # files beside the notebook that the kernel does not have
     _warm: WarmParent
-    _wanted: dict[str, dict]
+    _wanted: dict[str, dict[str, Any]]
     _fork: Fork | None = None
     _folder: Path | None = None
 
@@ -71,6 +71,7 @@ class IsolatedProvisioner(LocalProvisioner):
         else:  # a restart: clients look for it where it was
             self._fork = self._warm.fork(**self._wanted, folder=self._folder)
         manager = self.parent
+        assert manager is not None
         manager.transport, manager.ip = "ipc", self._fork.ip
         manager.connection_file = f"{self._folder}/connection.json"
         for name, port in PORTS.items():
@@ -78,20 +79,22 @@ class IsolatedProvisioner(LocalProvisioner):
         return await super().pre_launch(**kwargs)
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        fork, key = self._fork, self.connection_info.get("key")
+        assert fork is not None and isinstance(key, bytes)  # from `pre_launch`
         with tempfile.TemporaryFile() as files:
             folder = Path(kwargs.get("cwd") or os.curdir).resolve()
             half = self.disk_mb * 500_000  # of what it may write: the other half is the student's
             self.left_out = pack_plain_files(folder, files, half)
-            self._fork.let_in(self.connection_info["key"].decode(), files)
+            fork.let_in(key.decode(), files)
         self.exit_status, self.pgid = None, None
         try:
-            self._fork.started()  # which the warm parent says first
+            fork.started()  # which the warm parent says first
         except RuntimeError:
             self._let_go()
             raise
         # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
-        self._fork.report.setblocking(False)
-        receive = asyncio.get_running_loop().sock_recv(self._fork.report, 1 << 16)
+        fork.report.setblocking(False)
+        receive = asyncio.get_running_loop().sock_recv(fork.report, 1 << 16)
         told = json.loads(await asyncio.wait_for(receive, 60) or b"{}")
         if not told.get("ready"):
             self._let_go()
@@ -104,7 +107,7 @@ class IsolatedProvisioner(LocalProvisioner):
             return 0 if self.exit_status is None else self.exit_status
         if not select.select([self._fork.started()], [], [], 0)[0]:
             return None
-        self._learn_status()
+        self._learn_status(self._fork)
         return self.exit_status
 
     async def wait(self) -> int | None:
@@ -117,7 +120,7 @@ class IsolatedProvisioner(LocalProvisioner):
             await ended
         finally:
             loop.remove_reader(self._fork.started())
-        self._learn_status()
+        self._learn_status(self._fork)
         self._let_go()
         return self.exit_status
 
@@ -170,13 +173,13 @@ class IsolatedProvisioner(LocalProvisioner):
                         break
         return [line[:300] for line in said.decode("utf-8", "replace").splitlines()[:100]]
 
-    def _learn_status(self) -> None:
+    def _learn_status(self, fork: Fork) -> None:
         """The kernel's end is known: read what the parent says of it."""
         if self.exit_status is None:
             self.exit_status = -int(signal.SIGKILL)
-            self._fork.report.settimeout(2)
+            fork.report.settimeout(2)
             with contextlib.suppress(OSError, ValueError, KeyError):
-                while told := self._fork.report.recv(1 << 16):
+                while told := fork.report.recv(1 << 16):
                     if b"exit" in told:
                         self.exit_status = json.loads(told)["exit"]
                         break

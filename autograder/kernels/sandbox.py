@@ -164,7 +164,7 @@ def _limit(limits: dict[str, int], processes: int) -> None:
     def limit(what: int, value: int, hard: int | None = None) -> None:
         most = resource.getrlimit(what)[1]
         bound = [v if most == resource.RLIM_INFINITY else min(v, most) for v in (value, hard or value)]
-        resource.setrlimit(what, tuple(bound))
+        resource.setrlimit(what, (bound[0], bound[1]))
 
     limit(resource.RLIMIT_DATA, used["VmData"] + memory)  # Attack: allocating without end
     limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)  # … and as shared mappings, which the first leaves out

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-from jupyter_client.utils import ensure_async
+from jupyter_core.utils import ensure_async
 from nbclient.exceptions import CellExecutionComplete, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
@@ -76,7 +76,8 @@ def checked_name(cell: NotebookNode) -> str | None:
     match body:
         case [ast.Expr(ast.Call(ast.Name("check"), [ast.Name(name)], []))]:
             return name
-    return None
+        case _:
+            return None
 
 
 class JudgedExecute(Execute):
@@ -113,10 +114,12 @@ class JudgedExecute(Execute):
     def _shutdown_kernel_default(self) -> str:
         return "immediate"  # student code has no say in how its kernel ends
 
-    def preprocess(self, nb: NotebookNode, resources: dict, km: Any = None) -> tuple[NotebookNode, dict]:
+    def preprocess(
+        self, nb: NotebookNode, resources: dict[str, Any], km: Any = None
+    ) -> tuple[NotebookNode, dict[str, Any]]:
         self.nb, self.km, self.kc, self.owns_km = nb, None, None, True
         self._check_assign_resources(resources)
-        self.timeout_func = lambda cell: self._seconds
+        self.timeout_func = lambda cell: self._seconds  # pyright: ignore[reportAttributeAccessIssue]  # fractions too
         self._restarts = 0
         self._culprits: dict[int, str] = {}  # cells that are not run again → what happened, as the end of a sentence
         self._errors: dict[int, str] = {}
@@ -142,7 +145,7 @@ class JudgedExecute(Execute):
         for index, verdict in verdicts.items():
             cell = nb.cells[index]
             cell.execution_count = None
-            cell.outputs = [new_output("display_data", verdict._repr_mimebundle_())]
+            cell.outputs = [new_output("display_data", {"text/plain": verdict.text(), "text/html": verdict.html()})]
             scores[cell.metadata.nbgrader.grade_id] = verdict.score
             if verdict.forbidden:
                 self._remark(index, f"calls `{verdict.forbidden}`, which the task forbids", asked=verdict.exercise)
@@ -160,6 +163,11 @@ class JudgedExecute(Execute):
 
     # --- Kernels -------------------------------------------------------------------------------------------------
 
+    @property
+    def _provisioner(self) -> Any:
+        """What started the kernel, and can tell about it; None where there is no kernel."""
+        return None if self.km is None else self.km.provisioner
+
     def _open_kernel(self) -> None:
         self.reset_execution_trackers()
         manager = self.create_kernel_manager()
@@ -169,7 +177,7 @@ class JudgedExecute(Execute):
         try:
             self.start_new_kernel()
             self.start_new_kernel_client()
-            for name in getattr(self.km.provisioner, "left_out", ())[:20]:
+            for name in getattr(self._provisioner, "left_out", ())[:20]:
                 self._note(Remark(name, "is too large, too much, or no file: the kernel did not have it"))
             cell = new_code_cell(f"{BECOME_A_MODULE}\n{self._call('prepare', PROBE)}")
             if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
@@ -248,8 +256,8 @@ class JudgedExecute(Execute):
             self.execute_cell(cell, index, store_history=not of_grader)
         except DeadKernelError:
             self._gone = True
-            status = getattr(self.km.provisioner, "exit_status", None)
-            return f"ended the Python process{DEATHS.get(status, '')}"
+            status = getattr(self._provisioner, "exit_status", None)
+            return f"ended the Python process{'' if status is None else DEATHS.get(status, '')}"
         except CellTimeoutError:
             self._gone = True
             return f"did not end within {limit}, not even when it was interrupted, and was stopped"
@@ -267,7 +275,7 @@ class JudgedExecute(Execute):
             return f"did not end within {limit} and was stopped"
         return None
 
-    def process_message(self, msg: dict, cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+    def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         try:
             return self._take_in(msg, cell, cell_index)
         except CellExecutionComplete:
@@ -277,7 +285,7 @@ class JudgedExecute(Execute):
             self._remark(cell_index, "sent a message that no kernel sends")
             return None
 
-    def _take_in(self, msg: dict, cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+    def _take_in(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         """Take in one message of the kernel: a reply to the judge, or an output that may be shown, up to a size."""
         kind = msg["msg_type"]
         if kind not in OUTPUTS:  # no widgets, and nothing that changes the outputs of another cell
@@ -291,7 +299,7 @@ class JudgedExecute(Execute):
             return None
         self._size += 100 + _characters(content)
         if self._size > self.max_output:
-            if not self._flooded:
+            if not self._flooded and self.km is not None:
                 self._flooded = True
                 self._interrupting = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
             return None
@@ -303,7 +311,7 @@ class JudgedExecute(Execute):
         """Carry a request of the judge to the probe in the kernel, and the reply back."""
         if reason := self._why_not():
             raise NoAnswer(f"it {reason}.")
-        if end_helpers := getattr(self.km.provisioner, "end_helpers", None):
+        if end_helpers := getattr(self._provisioner, "end_helpers", None):
             end_helpers()
         nonce = secrets.token_hex(16)
         cell = new_code_cell(self._call("answer", base64.b64encode(request).decode(), name, nonce))
@@ -334,7 +342,7 @@ class JudgedExecute(Execute):
             return b""  # which the judge cannot read, and says so
 
     def _said_by_kernel(self) -> list[str]:
-        notes = getattr(self.km and self.km.provisioner, "notes", None)
+        notes = getattr(self._provisioner, "notes", None)
         return notes() if notes else []
 
     def _why_missing(self, index: int, name: str) -> str:
@@ -378,7 +386,7 @@ def _characters(value: Any) -> int:
     return 8
 
 
-def _showable(kind: str, content: dict) -> dict:
+def _showable(kind: str, content: dict[str, Any]) -> dict[str, Any]:
     """The content of an output message in the form that a feedback page can be made of."""
 
     def text(value: Any) -> str:
@@ -390,11 +398,11 @@ def _showable(kind: str, content: dict) -> dict:
         lines = content.get("traceback")
         lines = [text(line) for line in lines] if isinstance(lines, list) else []
         return {"ename": text(content.get("ename")), "evalue": text(content.get("evalue")), "traceback": lines}
-    data = content.get("data") if isinstance(content.get("data"), dict) else {}
+    data = content.get("data")
     images = re.compile(r"[A-Za-z0-9+/=\s]*")
     shown = {
         mime: text(value)
-        for mime, value in data.items()
+        for mime, value in (data.items() if isinstance(data, dict) else ())
         if mime in SHOWN and isinstance(value, str) and (not mime.startswith("image/") or images.fullmatch(value))
     }
     count = content.get("execution_count")

@@ -1,8 +1,10 @@
 """Writes what the judge said into the gradebook."""
 
 import functools
+from typing import Any
 
 import nbgrader.api
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbgrader.preprocessors import SaveAutoGrades
 
@@ -21,7 +23,7 @@ class SaveJudgedGrades(SaveAutoGrades):
     that can be read, the cell earns nothing instead of leaving the submission ungraded.
     """
 
-    def _add_score(self, cell: NotebookNode, resources: dict) -> None:
+    def _add_score(self, cell: NotebookNode, resources: ResourcesDict) -> None:
         grade_id = cell.metadata.nbgrader["grade_id"]
         share = (resources.get(SCORES) or {}).get(grade_id)
         if share is None:
@@ -30,7 +32,8 @@ class SaveJudgedGrades(SaveAutoGrades):
             except (KeyError, ValueError) as error:
                 self.log.warning("Cell %s has no score by nbgrader's rule, so it gets 0: %s", grade_id, error)
                 share = 0.0
-        grade = self.gradebook.find_grade(grade_id, self.notebook_id, self.assignment_id, self.student_id)
+        # Any: to a type checker a row holds SQLAlchemy's columns, in truth their values.
+        grade: Any = self.gradebook.find_grade(grade_id, self.notebook_id, self.assignment_id, self.student_id)
         grade.auto_score = round(share * float(cell.metadata.nbgrader["points"]), 2)
         grade.needs_manual_grade = grade.manual_score is not None
         self.gradebook.db.commit()

@@ -8,6 +8,7 @@ accident. It changes no score, and students do not get it.
 import difflib
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -98,7 +99,7 @@ class SaveIntegrityNote(NbGraderPreprocessor):
         config=True
     )
 
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         about, remarks = resources["nbgrader"], resources.get(NOTED, [])
         root = Path(self.config.CourseDirectory.get("root", "") or ".")
         path = root / self.directory / about["assignment"] / f"{about['student']}-{about['notebook']}.md"

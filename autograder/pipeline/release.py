@@ -39,7 +39,7 @@ class ClearSolutions(NbgraderClearSolutions):
         return super()._replace_solution_region(cell, language) or given > 0
 
 
-def _uncommented(region: re.Match) -> str:
+def _uncommented(region: re.Match[str]) -> str:
     """The lines after the mark, without their `# `, as far indented as the mark."""
     lines = (line.strip().removeprefix("#").removeprefix(" ") for line in region["given"].splitlines())
     return "\n".join((region["indent"] + line).rstrip() for line in lines)

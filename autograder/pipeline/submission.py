@@ -11,9 +11,9 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
+from nbformat.corpus.words import generate_corpus_id as random_cell_id
 from nbformat.v4 import new_notebook
-from nbformat.v4.nbbase import random_cell_id
-from nbgrader.api import Gradebook, Notebook, SourceCell
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder.pipeline.integrity import Remark, remember, what_is_restored
@@ -45,7 +45,7 @@ def read(path: Path) -> NotebookNode:
     if not data.strip():
         raise Unreadable("it is empty")
     try:
-        notebook = nbformat.from_dict(json.loads(_encodable(data.decode("utf-8-sig"))))
+        notebook: Any = nbformat.from_dict(json.loads(_encodable(data.decode("utf-8-sig"))))
         if notebook.nbformat != 4:
             notebook = nbformat.convert(notebook, 4)
         cells = list(notebook.cells)
@@ -133,7 +133,9 @@ def _encodable(text: str) -> str:
 class SubmissionExporter(NotebookExporter):
     """Writes a notebook for any submitted file: one that cannot be read becomes an empty one that says so."""
 
-    def from_filename(self, filename: str, resources: dict | None = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:
+    def from_filename(
+        self, filename: str, resources: dict[str, Any] | None = None, **kwargs: Any
+    ) -> tuple[str, dict[str, Any]]:
         path = Path(filename)
         try:
             notebook = read(path)
@@ -156,10 +158,10 @@ class RestoreCells(NbGraderPreprocessor):
     So nothing is left to do for nbgrader's own sanitizers, which open the gradebook and validate every cell once more.
     """
 
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         about = resources["nbgrader"]
         with Gradebook(about["db_url"]) as gradebook:
-            original = gradebook.find_notebook(about["notebook"], about["assignment"])
+            original: Any = gradebook.find_notebook(about["notebook"], about["assignment"])
             released, kernel = _released(original), original.kernelspec
         nb.metadata = NotebookNode({"kernelspec": json.loads(kernel)} if kernel else {})
         removed = REMOVED.pop(Path(resources["metadata"]["path"]).absolute(), [])
@@ -168,14 +170,15 @@ class RestoreCells(NbGraderPreprocessor):
         return nb, resources
 
 
-def _released(notebook: Notebook) -> dict[str, NotebookNode]:
+# Any: to a type checker the rows of the gradebook hold SQLAlchemy's columns, in truth their values.
+def _released(notebook: Any) -> dict[str, NotebookNode]:
     """The gradebook's cells of a notebook by grade_id, in the order of the notebook, with nbgrader's metadata."""
     points = {cell.name: cell.max_score for cell in (*notebook.grade_cells, *notebook.task_cells)}
     grades = {cell.name for cell in notebook.grade_cells}
     solutions = {cell.name for cell in notebook.solution_cells}
     tasks = {cell.name for cell in notebook.task_cells}
 
-    def cell(source: SourceCell) -> NotebookNode:
+    def cell(source: Any) -> NotebookNode:
         about = {
             "schema_version": 3,
             "grade_id": source.name,
@@ -214,7 +217,7 @@ def restore(submitted: list[NotebookNode], released: dict[str, NotebookNode]) ->
         else:
             source = original.source if original.metadata.nbgrader.locked else given.source
             cell = make_cell(original.cell_type, source, original.metadata)
-            present[grade_id] = cell
+            present[original.metadata.nbgrader.grade_id] = cell
         cells.insert(0, cell)
 
     names = list(released)
