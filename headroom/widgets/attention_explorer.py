@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import anywidget
 import numpy as np
@@ -17,6 +17,8 @@ from headroom.reference import MultiHeadAttention, Transformer, greedy_decode, p
 from headroom.widgets.shared import (
     CHOSEN,
     ArrayLike,
+    Change,
+    Proposal,
     as_array,
     as_index,
     check_finite,
@@ -136,7 +138,7 @@ class AttentionExplorer(anywidget.AnyWidget):
         weights = _five_axes("attention", attention)
         n, n_layers, n_heads, n_queries, n_keys = weights.shape
         _check_size(weights.shape, scores is not None)
-        facts: dict = {"n_layers": n_layers, "n_heads": n_heads}
+        facts: dict[str, Any] = {"n_layers": n_layers, "n_heads": n_heads}
         pixels, has_class = b"", False
         if images is not None:
             _refuse(source_tokens=source_tokens)
@@ -154,6 +156,7 @@ class AttentionExplorer(anywidget.AnyWidget):
             self._sizes = [(n_queries, n_keys)] * n
         else:
             _refuse(patch_size=patch_size, predictions=predictions, labels=labels)
+            assert tokens is not None  # one of the two was given
             queries = _words("tokens", tokens, n, n_queries, "queries")
             if source_tokens is None and n_queries != n_keys:
                 raise ValueError(
@@ -187,7 +190,7 @@ class AttentionExplorer(anywidget.AnyWidget):
 
     @classmethod
     def from_model(
-        cls, model: torch.nn.Module, images: torch.Tensor, labels: ArrayLike | None = None, **start
+        cls, model: torch.nn.Module, images: torch.Tensor, labels: ArrayLike | None = None, **start: Any
     ) -> AttentionExplorer:
         """Run a Vision Transformer on `images` (evaluation mode, no gradients) and show its attention.
 
@@ -221,7 +224,7 @@ class AttentionExplorer(anywidget.AnyWidget):
         part: Literal["encoder", "decoder", "cross"] = "cross",
         source: Vocabulary = SOURCE,
         target: Vocabulary = TARGET,
-        **start,
+        **start: Any,
     ) -> AttentionExplorer:
         """Let a Transformer read `texts` and write its answers greedily, and show the attention with which it did.
 
@@ -277,7 +280,7 @@ class AttentionExplorer(anywidget.AnyWidget):
         heads = self._weights[self.sample if self.control is None else self.control][self.layer]
         weights = heads.mean(axis=0) if self.head is None else heads[self.head]  # (queries, keys)
         first = int(self._has_class)
-        query = 0 if self.query == CLASS_TOKEN else self.query + first
+        query = self.query + first if isinstance(self.query, int) else 0  # [class] stands in front
         return weights[query, first:].copy()
 
     def __repr__(self) -> str:
@@ -292,7 +295,7 @@ class AttentionExplorer(anywidget.AnyWidget):
 
     # A selection is checked whoever makes it. traitlets rolls a change back on TraitError only.
     @t.validate("sample", "layer", "head", "control")
-    def _valid_index(self, proposal: dict) -> int | None:
+    def _valid_index(self, proposal: Proposal) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
         n = len(self._weights)
         size = {"sample": n, "layer": self._n_layers, "head": self._n_heads, "control": n}[name]
@@ -302,24 +305,24 @@ class AttentionExplorer(anywidget.AnyWidget):
             return None if value is None else as_index(name, value, size)
 
     @t.validate("query", "key")
-    def _valid_token(self, proposal: dict) -> int | str | None:
+    def _valid_token(self, proposal: Proposal) -> int | str | None:
         name, value = proposal["trait"].name, proposal["value"]
         with trait_errors():
             return None if value is None else self._token(name, value)
 
     @t.validate("marks")
-    def _valid_marks(self, proposal: dict) -> list[int | str]:
+    def _valid_marks(self, proposal: Proposal) -> list[int | str]:
         with trait_errors():
             return [self._token("marks", value) for value in proposal["value"]]
 
     @t.validate("show")
-    def _valid_show(self, proposal: dict) -> str:
+    def _valid_show(self, proposal: Proposal) -> str:
         if proposal["value"] != "weights" and not self._has_scores:
             raise t.TraitError(f'show="{proposal["value"]}" needs scores and mask, which this widget was not given')
         return proposal["value"]
 
     @t.observe("sample", "control")
-    def _keep_up(self, change: dict) -> None:
+    def _keep_up(self, change: Change) -> None:
         """A control shows *another* image's attention, and a query exists in its sample; the browser does the same."""
         n = len(self._weights)
         if self.control is not None and self.control == self.sample:
@@ -345,11 +348,13 @@ class AttentionExplorer(anywidget.AnyWidget):
             raise ValueError(f'{name}="{token}" is not a token; give its index or "{CLASS_TOKEN}"')
         return as_index(name, token, size)
 
-    def _check_scores(self, shape: tuple, scores: ArrayLike | None, mask: ArrayLike | None) -> tuple[bytes, bytes]:
+    def _check_scores(
+        self, shape: tuple[int, ...], scores: ArrayLike | None, mask: ArrayLike | None
+    ) -> tuple[bytes, bytes]:
         """Scores and mask as they are sent: only if, by masking and softmax, they make the weights."""
         if (scores is None) != (mask is None):
             raise ValueError(f"{'mask' if mask is None else 'scores'} is missing: scores and mask go together")
-        if scores is None:
+        if scores is None or mask is None:
             return b"", b""
         array = _five_axes("scores", scores)
         if array.shape != shape:
@@ -393,7 +398,7 @@ class _Scores:
         self._heard: dict[tuple[int, str], torch.Tensor] = {}
 
     def __enter__(self) -> _Scores:
-        def listen(key: tuple[int, str]):
+        def listen(key: tuple[int, str]) -> Callable[..., None]:
             return lambda _module, _inputs, output: self._heard.__setitem__(key, output)
 
         self._hooks = [
@@ -403,7 +408,7 @@ class _Scores:
         ]
         return self
 
-    def __exit__(self, *_error) -> None:
+    def __exit__(self, *_error: object) -> None:
         for hook in self._hooks:
             hook.remove()
 
@@ -418,7 +423,7 @@ class _Scores:
         return torch.stack(layers, dim=1)
 
 
-def _refuse(**arguments) -> None:
+def _refuse(**arguments: object) -> None:
     """Arguments that belong to the other kind of tokens."""
     for name, value in arguments.items():
         if value is not None:
@@ -486,7 +491,7 @@ def _words(name: str, words: Words, n: int, size: int, what: str) -> list[list[s
     """The words of each of `n` sequences, at most `size` in each; one sequence's may come as one list."""
     if isinstance(words, str):
         raise ValueError(f"{name} is one string, {words!r}; it must be a list of words, such as {words.split()!r}")
-    sequences = [list(words)] if n == 1 and all(isinstance(word, str) for word in words) else list(words)
+    sequences: list[Any] = [list(words)] if n == 1 and all(isinstance(word, str) for word in words) else list(words)
     if len(sequences) != n or any(isinstance(sequence, str) for sequence in sequences):
         raise ValueError(f"attention is for {n} sequences; {name} must be a list of {n} lists of words")
     for i, sequence in enumerate(sequences):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import anywidget
 import numpy as np
@@ -17,6 +17,7 @@ from headroom.reference import rotate
 from headroom.widgets.shared import (
     CHOSEN,
     ArrayLike,
+    Proposal,
     as_array,
     as_index,
     check_finite,
@@ -25,6 +26,7 @@ from headroom.widgets.shared import (
     trait_errors,
 )
 
+Step = Literal["compare", "scale", "mask", "softmax", "mix"]
 STEPS = ("compare", "scale", "mask", "softmax", "mix")
 SPOTS = ("q", "k", "v", "dots", "scores", "masked", "powers", "weights", "output")
 STAGES = ("scores", "weights", "output")  # what a student's own tensors are compared in, in the order of computing
@@ -33,7 +35,7 @@ MAX_WIDTH = 16  # numbers in a row
 TOLERANCE = 1e-4  # float32 arithmetic in another order stays far below, and no mistake does
 HIDDEN_SCORE = -1e4  # a hidden score may be −∞, -1e9, the type's smallest number or, in half precision, -1e4
 
-Step = Literal["compare", "scale", "mask", "softmax", "mix"]
+Cells = Sequence[Sequence[Any]]  # [query, key] each, or [query, key, value]
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class AttentionStepper(anywidget.AnyWidget):
         head: int = 0,
         sample: int = 0,
         n_heads: int | None = None,
-        **start,
+        **start: Any,
     ) -> AttentionStepper:
         """Run a model (evaluation mode, no gradients) and step through one head of an attention in it.
 
@@ -244,7 +246,9 @@ class AttentionStepper(anywidget.AnyWidget):
     def selection(self) -> Selection:
         """What is selected now, as the reader sees it (read-only)."""
         edited = not self.scaled or self.temperature != 1 or bool(self.flipped) or bool(self.edited)
-        return Selection(self.query, self.step, self.spot, self.key, self.entry, self.locked, edited)
+        step: Any = self.step  # traitlets does not say of which type the values of an Enum are
+        spot: Any = self.spot
+        return Selection(self.query, step, spot, self.key, self.entry, self.locked, edited)
 
     @property
     def row(self) -> Stages:
@@ -260,7 +264,9 @@ class AttentionStepper(anywidget.AnyWidget):
         (n_queries, d_k), (n_keys, d_v) = self._q.shape, self._v.shape
         return f"AttentionStepper({n_queries} queries × {n_keys} keys, d_k={d_k}, d_v={d_v})"
 
-    def _compute(self, temperature: float = 1.0, scaled: bool = True, flipped=(), edited=()) -> Stages:
+    def _compute(
+        self, temperature: float = 1.0, scaled: bool = True, flipped: Cells = (), edited: Cells = ()
+    ) -> Stages:
         """Every step, as the browser computes it."""
         dots = self._q @ self._k.T
         scores = dots / math.sqrt(self._q.shape[1]) if scaled else dots.copy()
@@ -275,24 +281,24 @@ class AttentionStepper(anywidget.AnyWidget):
 
     # A selection is checked whoever makes it. traitlets rolls a change back on TraitError only.
     @t.validate("query", "key", "entry")
-    def _valid_index(self, proposal: dict) -> int | None:
+    def _valid_index(self, proposal: Proposal) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
         with trait_errors():
             return None if value is None else as_index(name, value, self._sizes[name])
 
     @t.validate("temperature")
-    def _valid_temperature(self, proposal: dict) -> float:
+    def _valid_temperature(self, proposal: Proposal) -> float:
         if not (math.isfinite(proposal["value"]) and proposal["value"] > 0):
             raise t.TraitError(f"temperature={proposal['value']} must be a number above 0; 1 leaves the scores alone")
         return proposal["value"]
 
     @t.validate("flipped", "edited")
-    def _valid_cells(self, proposal: dict) -> list[list]:
+    def _valid_cells(self, proposal: Proposal) -> list[list[Any]]:
         name = proposal["trait"].name
         with trait_errors():
             return [self._cell(name, cell) for cell in proposal["value"]]
 
-    def _cell(self, name: str, cell: Sequence) -> list:
+    def _cell(self, name: str, cell: Sequence[Any]) -> list[Any]:
         size = 2 if name == "flipped" else 3
         if not isinstance(cell, Sequence) or len(cell) != size:
             form = "[query, key]" if name == "flipped" else "[query, key, value]"
@@ -313,21 +319,24 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
         return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def _listen(model: torch.nn.Module, attention: torch.nn.Module, inputs: tuple) -> dict[str, torch.Tensor]:
+def _listen(model: torch.nn.Module, attention: torch.nn.Module, inputs: tuple[Any, ...]) -> dict[str, torch.Tensor]:
     """What an attention's maps give (`w_q`, `w_k`, `w_v`), what enters `w_o`, its mask, and weights that it returns."""
     heard: dict[str, torch.Tensor] = {}
     signature = inspect.signature(attention.forward)
 
-    def maps_to(name: str):
+    def maps_to(name: str) -> Callable[..., None]:
         return lambda _module, _inputs, output: heard.__setitem__(name, output)
 
-    def called(_module, args: tuple, kwargs: dict, output) -> None:
-        heard["mask"] = signature.bind(*args, **kwargs).arguments.get("mask")
+    def called(_module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        mask = signature.bind(*args, **kwargs).arguments.get("mask")
+        if mask is not None:
+            heard["mask"] = mask
         if isinstance(output, tuple) and len(output) > 1:
             heard["weights"] = output[1]
 
     hooks = [getattr(attention, name).register_forward_hook(maps_to(name)) for name in ("w_q", "w_k", "w_v")]
-    hooks.append(attention.w_o.register_forward_pre_hook(lambda _module, args: heard.__setitem__("w_o", args[0])))
+    w_o = attention.get_submodule("w_o")
+    hooks.append(w_o.register_forward_pre_hook(lambda _module, args: heard.__setitem__("w_o", args[0])))
     hooks.append(attention.register_forward_hook(called, with_kwargs=True))
     asked = {"return_weights": True} if model is attention and "return_weights" in signature.parameters else {}
     try:

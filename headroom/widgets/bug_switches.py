@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -23,6 +24,8 @@ from headroom.reference import Transformer, cross_entropy, greedy_decode, paddin
 from headroom.widgets.shared import (
     CHOSEN,
     ArrayLike,
+    Change,
+    Proposal,
     as_array,
     as_index,
     check_finite,
@@ -77,10 +80,10 @@ class Result:
 class _Task:
     """What a model is asked: `loss(model)` → loss, predictions, attention by kind `(n, layers, heads, …)`."""
 
-    ask: Callable[[nn.Module], tuple[Tensor, list, dict[str, Tensor]]]
-    targets: list  # the right prediction for each example
+    ask: Callable[[Any], tuple[Tensor, list[Any], dict[str, Tensor]]]
+    targets: list[Any]  # the right prediction for each example
     sizes: dict[str, list[tuple[int, int]]]  # queries and keys of each shown example, without padding; by kind
-    facts: dict
+    facts: dict[str, Any]
     pixels: bytes = b""
 
 
@@ -148,7 +151,7 @@ class BugSwitches(anywidget.AnyWidget):
         mistakes: Sequence[str] | None = None,
         source: Vocabulary = SOURCE,
         target: Vocabulary = TARGET,
-        **start,
+        **start: Any,
     ) -> BugSwitches:
         """The same for an encoder-decoder that reads texts, such as dates, and writes answers.
 
@@ -169,10 +172,19 @@ class BugSwitches(anywidget.AnyWidget):
         offered = _offered(model, mistakes)
         task = _texts_task(model, texts, answers, source, target)
         widget = cls.__new__(cls)
-        widget._begin(model, task, offered, **({"on": (), "sample": 0, "layer": -1, "head": None} | start))
+        widget._begin(model, task, offered, **start)
         return widget
 
-    def _begin(self, model, task: _Task, offered: list[Mistake], on, sample: int, layer: int, head: int | None) -> None:
+    def _begin(
+        self,
+        model: nn.Module,
+        task: _Task,
+        offered: list[Mistake],
+        on: Sequence[str] = (),
+        sample: int = 0,
+        layer: int = -1,
+        head: int | None = None,
+    ) -> None:
         self._model = copy.deepcopy(model).eval()
         self._task = task
         self._offered = {mistake.name: mistake for mistake in offered}
@@ -198,7 +210,7 @@ class BugSwitches(anywidget.AnyWidget):
         }
         super().__init__(_facts=facts, _pixels=task.pixels, **self._sent())
         self.part = list(healthy.attention)[-1] if healthy.attention else "encoder"
-        self.sample = as_index("sample", sample, len(facts["shown"]))
+        self.sample = as_index("sample", sample, len(task.facts["shown"]))
         self.layer = as_index("layer", layer, self._n_layers)
         self.head = None if head is None else as_index("head", head, self._n_heads)
         self.on = list(on)
@@ -243,7 +255,9 @@ class BugSwitches(anywidget.AnyWidget):
         squares: dict[str, float | None] = {}
         decodes = any(name.startswith("decoder.") for name in parameters)
         for name, gradient in zip(parameters, gradients, strict=True):
-            part, size = _part_of(name, decodes), None if gradient is None else gradient.double().square().sum().item()
+            part = _part_of(name, decodes)
+            unused = gradient is None  # pyright: ignore[reportUnnecessaryComparison]  # torch's stub forgets allow_unused
+            size = None if unused else gradient.double().square().sum().item()
             sizes = [one for one in (squares.get(part), size) if one is not None]
             squares[part] = sum(sizes) if sizes else None
         right = sum(said == target for said, target in zip(predictions, self._task.targets, strict=True))
@@ -271,7 +285,7 @@ class BugSwitches(anywidget.AnyWidget):
             cut.append(one.astype(np.float32))
         return cut
 
-    def _sent(self) -> dict[str, dict]:
+    def _sent(self) -> dict[str, dict[str, Any]]:
         """Results as the browser gets them: numbers as JSON takes them, weights as bytes."""
         healthy = self.results[()]
         results, attention = {}, {}
@@ -314,19 +328,19 @@ class BugSwitches(anywidget.AnyWidget):
         return tuple(mistake.name for mistake in chosen)
 
     @t.validate("on")
-    def _valid_on(self, proposal: dict) -> list[str]:
+    def _valid_on(self, proposal: Proposal) -> list[str]:
         with trait_errors():
             return list(self._checked(proposal["value"]))
 
     @t.validate("sample", "layer", "head")
-    def _valid_index(self, proposal: dict) -> int | None:
+    def _valid_index(self, proposal: Proposal) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
         size = {"sample": len(self._facts["shown"]), "layer": self._n_layers, "head": self._n_heads}[name]
         with trait_errors():
             return None if value is None else as_index(name, value, size)
 
     @t.validate("query", "key")
-    def _valid_token(self, proposal: dict) -> int:
+    def _valid_token(self, proposal: Proposal) -> int:
         name, value = proposal["trait"].name, proposal["value"]
         most = max(self._size(name), default=1)  # as many as any mistake leaves
         with trait_errors():
@@ -342,20 +356,20 @@ class BugSwitches(anywidget.AnyWidget):
         ]
 
     @t.validate("part")
-    def _valid_part(self, proposal: dict) -> str:
+    def _valid_part(self, proposal: Proposal) -> str:
         parts = self._facts["parts"]
         if parts and proposal["value"] not in parts:
             raise t.TraitError(f"part={proposal['value']!r} does not exist; there are {', '.join(parts)}")
         return proposal["value"]
 
     @t.observe("sample", "part")
-    def _keep_up(self, _change: dict) -> None:
+    def _keep_up(self, _change: Change) -> None:
         """Query and key exist in what is shown; the browser does the same."""
         for name in ("query", "key"):
             setattr(self, name, min(getattr(self, name), max(self._size(name), default=1) - 1))
 
     @t.observe("on")
-    def _switched(self, _change: dict) -> None:
+    def _switched(self, _change: Change) -> None:
         self.compute(*self.on)
 
 
@@ -377,12 +391,13 @@ def _images_task(model: nn.Module, inputs: ArrayLike, targets: ArrayLike) -> _Ta
     if not 0 <= labels.min() <= labels.max() < n_classes:
         raise ValueError(f"targets holds {labels.min()} … {labels.max()}; the model knows classes 0 … {n_classes - 1}")
 
-    def ask(model: nn.Module) -> tuple[Tensor, list, dict[str, Tensor]]:
+    def ask(model: nn.Module) -> tuple[Tensor, list[Any], dict[str, Tensor]]:
         returns_weights = "return_attention" in inspect.signature(model.forward).parameters
         logits, attention = model(x, return_attention=True) if returns_weights else (model(x), None)
-        attended = isinstance(attention, Tensor) and attention.dim() == 5  # not in windows, nor in stages
+        if not (isinstance(attention, Tensor) and attention.dim() == 5):
+            attention = None  # in windows, or in stages
         said = [int(row.argmax()) if row.isfinite().all() else None for row in logits.detach()]
-        return cross_entropy(logits, y), said, {"encoder": attention.detach()} if attended else {}
+        return cross_entropy(logits, y), said, {} if attention is None else {"encoder": attention.detach()}
 
     height, width = images.shape[2:]
     shown = images[:SHOWN].transpose(0, 2, 3, 1)
@@ -421,7 +436,7 @@ def _texts_task(
     mask = padding_mask(lengths, ids.size(1))
     room = wanted.size(1)  # what is longer than the longest answer is wrong, however it ends
 
-    def ask(model: nn.Module) -> tuple[Tensor, list, dict[str, Tensor]]:
+    def ask(model: Transformer) -> tuple[Tensor, list[Any], dict[str, Tensor]]:
         logits, attention = model(ids, wanted[:, :-1], mask, return_attention=True)
         loss = cross_entropy(logits, wanted[:, 1:], ignore=PAD)
         finite = logits.detach().isfinite().flatten(1).all(dim=1).tolist()
@@ -515,7 +530,7 @@ def _part_of(parameter: str, decodes: bool) -> str:
     return f"{side}embedding" if stage else TOP.get(top, top.replace("_", " "))
 
 
-def _looks(weights: list[np.ndarray], healthy: list[np.ndarray], same_order: bool) -> dict:
+def _looks(weights: list[np.ndarray], healthy: list[np.ndarray], same_order: bool) -> dict[str, Any]:
     """What is told of the shown examples' weights: sizes, sharpness, sums of rows, and how far they have moved."""
     sums = [one.sum(axis=-1) for one in weights]
     same = same_order and all(one.shape == other.shape for one, other in zip(weights, healthy, strict=True))

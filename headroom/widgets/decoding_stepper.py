@@ -7,6 +7,7 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import anywidget
 import numpy as np
@@ -15,7 +16,7 @@ import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
 from headroom.reference import Transformer
-from headroom.widgets.shared import CHOSEN, as_index, front_end, looking_at, quantise, trait_errors
+from headroom.widgets.shared import CHOSEN, Change, Proposal, as_index, front_end, looking_at, quantise, trait_errors
 
 MAX_BEAMS = 4
 MAX_SEED = 2**53 - 1  # the largest whole number that JavaScript counts to
@@ -26,6 +27,7 @@ RUNNERS_UP = 2  # candidates of each step, next to the likeliest, whose continua
 MAX_TYPED = 8  # texts that the reader has typed
 MAX_MORE = 1000  # prefixes of a text, beyond those computed beforehand
 
+Found = TypeVar("Found")  # what a search finds
 Prefix = tuple[int, ...]  # the token ids written so far, without BOS
 Draw = Callable[[int, np.ndarray], int]  # (step, logits) → the token to write
 
@@ -143,7 +145,7 @@ class DecodingStepper(anywidget.AnyWidget):
         self._readings: dict[str, _Reading] = {}
         self._typed: list[str] = []
         self._draws: dict[int, np.ndarray] = {}
-        self._sent: tuple = ()  # what `_computed` was when it was sent
+        self._sent: tuple[Any, ...] = ()  # what `_computed` was when it was sent
         for text in texts:
             if not isinstance(text, str):
                 raise ValueError(f"texts holds {text!r}; each text must be a string")
@@ -231,7 +233,7 @@ class DecodingStepper(anywidget.AnyWidget):
     def _levels(self) -> list[list[_Hypothesis]]:
         return self._settled(lambda: _beams(self._reading, self.beams))
 
-    def _settled(self, search: Callable):
+    def _settled(self, search: Callable[[], Found]) -> Found:
         with self._lock:
             _settle(self._reading, [search])
             return search()
@@ -322,7 +324,7 @@ class DecodingStepper(anywidget.AnyWidget):
 
     # A selection is checked whoever makes it. traitlets rolls a change back on TraitError only.
     @t.validate("source")
-    def _valid_source(self, proposal: dict) -> str:
+    def _valid_source(self, proposal: Proposal) -> str:
         text = proposal["value"]
         with self._lock:
             if text not in self._readings:
@@ -333,13 +335,13 @@ class DecodingStepper(anywidget.AnyWidget):
         return text
 
     @t.validate("temperature")
-    def _valid_temperature(self, proposal: dict) -> float:
+    def _valid_temperature(self, proposal: Proposal) -> float:
         if not 0 < proposal["value"] < float("inf"):
             raise t.TraitError(f"temperature={proposal['value']} must be greater than 0; greedy is its limit at 0")
         return proposal["value"]
 
     @t.validate("seed", "beams")
-    def _valid_number(self, proposal: dict) -> int:
+    def _valid_number(self, proposal: Proposal) -> int:
         name, value = proposal["trait"].name, proposal["value"]
         low, high = (0, MAX_SEED) if name == "seed" else (1, MAX_BEAMS)
         if not low <= value <= high:
@@ -347,7 +349,7 @@ class DecodingStepper(anywidget.AnyWidget):
         return value
 
     @t.validate("step", "hypothesis", "layer", "head")
-    def _valid_index(self, proposal: dict) -> int | None:
+    def _valid_index(self, proposal: Proposal) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
         if value is None:
             return None
@@ -363,7 +365,7 @@ class DecodingStepper(anywidget.AnyWidget):
             return as_index(name, value, size)
 
     @t.validate("taken")
-    def _valid_taken(self, proposal: dict) -> list[list]:
+    def _valid_taken(self, proposal: Proposal) -> list[list[Any]]:
         taken = {}
         for one in proposal["value"]:
             try:
@@ -381,7 +383,7 @@ class DecodingStepper(anywidget.AnyWidget):
         return [[step, taken[step]] for step in sorted(taken)]
 
     @t.observe("source", "method", "temperature", "seed", "beams", "taken", "step")
-    def _follow(self, change: dict) -> None:
+    def _follow(self, change: Change) -> None:
         """What follows from a choice: the browser does the same. What was never computed is computed and sent."""
         with self._lock, self.hold_sync():
             if len(self._typed) > MAX_TYPED:
@@ -399,7 +401,7 @@ class DecodingStepper(anywidget.AnyWidget):
                 self._reading.forget(keep=self._needed())
                 self._publish()
 
-    def _computed(self) -> tuple:
+    def _computed(self) -> tuple[Any, ...]:
         return tuple((text, one.times) for text, one in self._readings.items()), len(self._draws)
 
     def _needed(self) -> set[Prefix]:
@@ -409,7 +411,7 @@ class DecodingStepper(anywidget.AnyWidget):
         return {path[:step] for step in range(len(path))}
 
     @t.observe("_asked")
-    def _answer(self, change: dict) -> None:
+    def _answer(self, change: Change) -> None:
         """A text typed in the browser: it becomes the source, or a sentence says why not."""
         if not change["new"]:
             return
@@ -505,7 +507,7 @@ class _Reading:
 # ---------------------------------------------------------------- searches, in what the model has answered
 
 
-def _settle(reading: _Reading, searches: Sequence[Callable]) -> None:
+def _settle(reading: _Reading, searches: Sequence[Callable[[], object]]) -> None:
     """Compute what the searches need, all of them side by side: of what they ask for, the shortest in one call.
 
     Prefixes of one call are equally long, so that none is padded: a model without a causal mask would see the padding.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -15,6 +16,8 @@ from headroom.mistakes import MISTAKES, broken
 from headroom.widgets.shared import (
     CHOSEN,
     ArrayLike,
+    Change,
+    Proposal,
     as_array,
     as_index,
     check_finite,
@@ -28,6 +31,7 @@ SIDE = 28  # pixels of an image along each side
 CLASSES = 10
 ROW_SUM_TOLERANCE = 1e-3
 BLANK = bytes(SIDE * SIDE)
+EMPTY: dict[str, Any] = {"example": None, "strokes": []}  # a drawing
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class DigitPad(anywidget.AnyWidget):
 
     # The drawing and what the model makes of it: kept in a saved notebook
     # {"example", "strokes"}: what the strokes lie on; each is [1 if it erases else 0, x, y, x, y, …], in pixels
-    _drawing = t.Dict({"example": None, "strokes": []}).tag(**CHOSEN)
+    _drawing = t.Dict(EMPTY).tag(**CHOSEN)
     _request = t.Dict().tag(**CHOSEN)  # {"id", "pixels": u8 (28, 28), empty if nothing is drawn}
     _answer = t.Dict().tag(sync=True)  # {"id", "pixels", "mistake", "models"}; see `_reply`
 
@@ -109,7 +113,7 @@ class DigitPad(anywidget.AnyWidget):
             raise TypeError(f"model is a {type(model).__name__}; it must be a torch.nn.Module")
         self._model = model
         self._copy: nn.Module | None = None  # the model with the chosen mistake in it, and …
-        self._copied: tuple = ()  # … what it was made from
+        self._copied: tuple[Any, ...] = ()  # … what it was made from
         digits = _check_examples(examples)
         self._digits = [digit.tobytes() for digit in digits]
         _, attention = _read(model, self._digits[0] if self._digits else BLANK)
@@ -139,9 +143,8 @@ class DigitPad(anywidget.AnyWidget):
     @property
     def selection(self) -> Selection:
         """What is selected now, as the reader sees it (read-only)."""
-        return Selection(
-            self.example, len(self._drawing["strokes"]), self.layer, self.head, self.overlay, self.centred, self.mistake
-        )
+        strokes: Any = self._drawing["strokes"]
+        return Selection(self.example, len(strokes), self.layer, self.head, self.overlay, self.centred, self.mistake)
 
     @property
     def image(self) -> Tensor | None:
@@ -160,7 +163,7 @@ class DigitPad(anywidget.AnyWidget):
 
     # A selection is checked whoever makes it. traitlets rolls a change back on TraitError only.
     @t.validate("example", "layer", "head")
-    def _valid_index(self, proposal: dict) -> int | None:
+    def _valid_index(self, proposal: Proposal) -> int | None:
         name, value = proposal["trait"].name, proposal["value"]
         if value is None:
             return None
@@ -171,7 +174,7 @@ class DigitPad(anywidget.AnyWidget):
             return as_index(name, value, size)
 
     @t.validate("mistake")
-    def _valid_mistake(self, proposal: dict) -> str | None:
+    def _valid_mistake(self, proposal: Proposal) -> str | None:
         name = proposal["value"]
         if name is not None and name not in self._mistakes:
             known = ", ".join(self._mistakes) or "none"
@@ -179,30 +182,30 @@ class DigitPad(anywidget.AnyWidget):
         return name
 
     @t.observe("_request")
-    def _asked(self, change: dict) -> None:
+    def _asked(self, change: Change) -> None:
         self._reply(bytes(change["new"]["pixels"]))
 
     @t.observe("example")
-    def _start_anew(self, change: dict) -> None:
+    def _start_anew(self, change: Change) -> None:
         if self._drawing["example"] == self.example:
             return  # the browser's choice, which says itself what is drawn
         self._drawing = {"example": self.example, "strokes": []}
         self._reply(b"" if self.example is None else self._digits[self.example])
 
     @t.observe("mistake")
-    def _read_again(self, change: dict) -> None:
+    def _read_again(self, change: Change) -> None:
         if "pixels" in self._answer:
             self._reply(self._answer["pixels"])
 
     def _reply(self, pixels: bytes) -> None:
         """Send what the model, and the one with the mistake, read in `pixels`; without any, that nothing is drawn."""
-        answer: dict = {"id": self._request.get("id", ""), "mistake": self.mistake}
+        answer: dict[str, Any] = {"id": self._request.get("id", ""), "mistake": self.mistake}
         if pixels:
-            models = [self._model] if self.mistake is None else [self._model, self._mistaken()]
+            models = [self._model] if self.mistake is None else [self._model, self._mistaken(self.mistake)]
             answer |= {"pixels": pixels, "models": [self._answer_of(model, pixels) for model in models]}
         self._answer = answer
 
-    def _answer_of(self, model: nn.Module, pixels: bytes) -> dict:
+    def _answer_of(self, model: nn.Module, pixels: bytes) -> dict[str, Any]:
         """What the browser shows of one model: `{"probabilities", "attention", "reader"}`, or `{"error"}`, a sentence.
 
         The attention is the row of the token that is read, float32 `(n_layers, n_heads, tokens)`; of a model without
@@ -225,12 +228,12 @@ class DigitPad(anywidget.AnyWidget):
             "reader": reader,
         }
 
-    def _mistaken(self) -> nn.Module:
+    def _mistaken(self, mistake: str) -> nn.Module:
         """The model with the chosen mistake in it: copied anew when the model has learned something since."""
         state = [*self._model.parameters(), *self._model.buffers()]
-        made_from = (self.mistake, [(id(one), one._version) for one in state])
-        if self._copied != made_from:
-            self._copy, self._copied = broken(self._model, self.mistake), made_from
+        made_from = (mistake, [(id(one), one._version) for one in state])
+        if self._copy is None or self._copied != made_from:
+            self._copy, self._copied = broken(self._model, mistake), made_from
         return self._copy
 
 

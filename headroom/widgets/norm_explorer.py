@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -12,7 +13,16 @@ import traitlets as t
 from torch import nn
 
 from headroom import reference
-from headroom.widgets.shared import CHOSEN, ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
+from headroom.widgets.shared import (
+    CHOSEN,
+    ArrayLike,
+    Proposal,
+    as_array,
+    as_index,
+    check_finite,
+    front_end,
+    trait_errors,
+)
 
 NORMS = {
     "LayerNorm": (reference.LayerNorm, nn.LayerNorm),
@@ -38,7 +48,7 @@ class Selection:
     locked: bool  # True: the pointer no longer moves the choice, and the arrow keys change the number
 
 
-class Numbers(t.TraitType):
+class Numbers(t.TraitType[Any, Any]):
     """Numbers of a fixed shape, as a read-only float64 array: to change one, assign a whole new array."""
 
     info_text = "an array of finite numbers"
@@ -46,9 +56,9 @@ class Numbers(t.TraitType):
     def validate(self, widget: NormExplorer, value: ArrayLike) -> np.ndarray:
         with trait_errors():
             array = _numbers("x", value)
-            if array.shape != widget._shape:
+            if array.shape != widget.shape:
                 raise ValueError(
-                    f"x has shape {array.shape}; this widget shows {widget._shape}, and a new x must have the same"
+                    f"x has shape {array.shape}; this widget shows {widget.shape}, and a new x must have the same"
                 )
         return array
 
@@ -58,7 +68,7 @@ def _to_bytes(array: np.ndarray | None, _widget: NormExplorer) -> bytes:
 
 
 def _from_bytes(buffer: memoryview | bytes, widget: NormExplorer) -> np.ndarray:
-    return np.frombuffer(buffer, dtype="<f8").reshape(widget._shape)
+    return np.frombuffer(buffer, dtype="<f8").reshape(widget.shape)
 
 
 class NormExplorer(anywidget.AnyWidget):
@@ -125,12 +135,12 @@ class NormExplorer(anywidget.AnyWidget):
             names = ", ".join(f'"{name}"' for name in NORMS)
             raise ValueError(f'norm={norm!r} is none of {names} and "{NO_NORM}"')
         array = _numbers("x", x)
-        self._shape = _check_shape(array)
+        self.shape = _check_shape(array)
         self._scale_and_shift = [
-            _per_feature(name, value, self._shape[2]) for name, value in (("gamma", gamma), ("beta", beta))
+            _per_feature(name, value, self.shape[2]) for name, value in (("gamma", gamma), ("beta", beta))
         ]
         theirs, told = (b"", {}) if module is None else _ask(module, array)
-        facts = {"shape": self._shape, "words": _words(tokens, *self._shape[:2])}
+        facts = {"shape": self.shape, "words": _words(tokens, *self.shape[:2])}
         facts |= dict(zip(("gamma", "beta"), (_listed(one) for one in self._scale_and_shift), strict=True))
         super().__init__(
             x=array,
@@ -140,12 +150,12 @@ class NormExplorer(anywidget.AnyWidget):
             norm=norm,
             eps=_check_eps(eps),
         )
-        self.sample = as_index("sample", sample, self._shape[0])
-        self.token = as_index("token", token, self._shape[1])
-        self.feature = as_index("feature", feature, self._shape[2])
+        self.sample = as_index("sample", sample, self.shape[0])
+        self.token = as_index("token", token, self.shape[1])
+        self.feature = as_index("feature", feature, self.shape[2])
 
     @classmethod
-    def from_module(cls, module: nn.Module, x: ArrayLike, norm: str | None = None, **start) -> NormExplorer:
+    def from_module(cls, module: nn.Module, x: ArrayLike, norm: str | None = None, **start: Any) -> NormExplorer:
         """Show what a live norm does to `x`: with its γ, β and ε, and its own output compared with ours.
 
         Args:
@@ -183,7 +193,7 @@ class NormExplorer(anywidget.AnyWidget):
         """What the chosen norm makes of `x`, as headroom.reference computes it: float64, of the shape of `x`."""
         if self.norm == NO_NORM:
             return self.x.copy()
-        module = NORMS[self.norm][0](self._shape[2], self.eps).double()
+        module = NORMS[self.norm][0](self.shape[2], self.eps).double()
         with torch.no_grad():
             for name, values in zip(("gamma", "beta"), self._scale_and_shift, strict=True):
                 if self.affine and values is not None and hasattr(module, name):
@@ -191,19 +201,19 @@ class NormExplorer(anywidget.AnyWidget):
             return module(torch.tensor(self.x)).numpy()
 
     def __repr__(self) -> str:
-        samples, tokens, features = self._shape
+        samples, tokens, features = self.shape
         return f"NormExplorer({samples} samples × {tokens} tokens × {features} features, {self.norm}, eps={self.eps:g})"
 
     # A choice is checked whoever makes it. traitlets rolls a change back on TraitError only.
     @t.validate("sample", "token", "feature")
-    def _valid_index(self, proposal: dict) -> int:
+    def _valid_index(self, proposal: Proposal) -> int:
         name = proposal["trait"].name
-        size = self._shape[("sample", "token", "feature").index(name)]
+        size = self.shape[("sample", "token", "feature").index(name)]
         with trait_errors():
             return as_index(name, proposal["value"], size)
 
     @t.validate("eps")
-    def _valid_eps(self, proposal: dict) -> float:
+    def _valid_eps(self, proposal: Proposal) -> float:
         with trait_errors():
             return _check_eps(proposal["value"])
 
@@ -257,14 +267,16 @@ def _listed(array: np.ndarray | None) -> list[float] | None:
     return None if array is None else array.tolist()
 
 
-def _words(tokens: Sequence | None, n_samples: int, n_tokens: int) -> list[list[str]] | None:
+def _words(
+    tokens: Sequence[str] | Sequence[Sequence[str]] | None, n_samples: int, n_tokens: int
+) -> list[list[str]] | None:
     """The words of each sample; one list may serve all."""
     if tokens is None:
         return None
     if isinstance(tokens, str):
         raise ValueError(f"tokens is one string, {tokens!r}; it must be a list of words, such as {tokens.split()!r}")
     same = all(isinstance(word, str) for word in tokens)
-    lists = [list(tokens)] * n_samples if same else [list(one) for one in tokens]
+    lists: list[Any] = [list(tokens)] * n_samples if same else [list(one) for one in tokens]
     if len(lists) != n_samples:
         raise ValueError(f"x has {n_samples} samples, but tokens has {len(lists)} lists of words; give one for each")
     for i, words in enumerate(lists):
@@ -278,21 +290,21 @@ def _attribute(module: nn.Module, names: tuple[str, ...]) -> torch.Tensor | None
     return found[0] if found else None
 
 
-def _ask(module: Callable, x: np.ndarray) -> tuple[bytes, dict]:
+def _ask(module: Callable[[torch.Tensor], torch.Tensor], x: np.ndarray) -> tuple[bytes, dict[str, Any]]:
     """What a module makes of x, as float64 bytes, and what there is to say about it; the module is left as it was."""
-    is_module = isinstance(module, nn.Module)
-    first = next(module.parameters(), None) if is_module else None
-    like = {} if first is None else {"dtype": first.dtype, "device": first.device}
-    given = torch.tensor(x, **({"dtype": torch.get_default_dtype()} | like))
-    kept = {name: buffer.clone() for name, buffer in module.named_buffers()} if is_module else {}
+    network = module if isinstance(module, nn.Module) else None
+    first = None if network is None else next(network.parameters(), None)
+    given = torch.tensor(x, dtype=torch.get_default_dtype()) if first is None else torch.tensor(x).to(first)
+    kept = {} if network is None else {name: buffer.clone() for name, buffer in network.named_buffers()}
     features_in_the_middle = isinstance(module, nn.BatchNorm1d)  # (batch, features, tokens)
     handed_over = given.clone()
     with torch.no_grad():
         try:
             answer = module(handed_over.transpose(1, 2)) if features_in_the_middle else module(handed_over)
         finally:
-            for name, buffer in kept.items():  # running averages of a batch norm
-                module.get_buffer(name).copy_(buffer)
+            if network is not None:
+                for name, buffer in kept.items():  # running averages of a batch norm
+                    network.get_buffer(name).copy_(buffer)
     if not isinstance(answer, torch.Tensor):
         raise ValueError(f"module(x) is a {type(answer).__name__}; it must be a tensor of the shape of x, {x.shape}")
     answer = answer.transpose(1, 2) if features_in_the_middle else answer
@@ -301,8 +313,8 @@ def _ask(module: Callable, x: np.ndarray) -> tuple[bytes, dict]:
     theirs = np.array(as_array("module(x)", answer), dtype="<f8")
     check_finite("module(x)", theirs)
     told = {
-        "name": f"your {type(module).__name__ if is_module else 'function'}",
+        "name": f"your {type(module).__name__ if network is not None else 'function'}",
         "overwrites": not torch.equal(handed_over, given),
-        "running": isinstance(module, NORMS["BatchNorm"]) and not module.training,
+        "running": isinstance(network, NORMS["BatchNorm"]) and not network.training,
     }
     return theirs.tobytes(), told

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import anywidget
 import numpy as np
 import torch
 import traitlets as t
 
-from headroom.widgets.shared import CHOSEN, ArrayLike, as_array, as_index, check_finite, front_end, trait_errors
+from headroom.widgets.shared import (
+    CHOSEN,
+    ArrayLike,
+    Change,
+    Proposal,
+    as_array,
+    as_index,
+    check_finite,
+    front_end,
+    trait_errors,
+)
 
 PAPER_BASE = 10_000.0  # Vaswani et al. 2017, section 3.5
 MIN_BASE, MAX_BASE = 10.0, 1_000_000.0
@@ -114,12 +125,14 @@ class PositionExplorer(anywidget.AnyWidget):
         n_positions: int | None = None,
         measure: str = "dot",
     ) -> None:
-        function = encoding if callable(encoding) and not isinstance(encoding, torch.nn.Module) else None
+        function = None
         self._tables: dict[str, np.ndarray] = {}  # as they were given, or made by the reader's function
         if learned is not None:
             self._tables["learned"] = _table("learned", learned)
-        if encoding is not None and function is None:
+        if isinstance(encoding, torch.nn.Module) or not (encoding is None or callable(encoding)):
             self._tables["yours"] = _table("encoding", encoding)
+        else:
+            function = encoding
         self._turned = _query_and_key(q, k)
         rows, width = self._tables.get("yours", self._tables.get("learned", np.empty((POSITIONS, D_MODEL)))).shape
         n_positions = _size("n_positions", n_positions, 2, MAX_POSITIONS, default=min(max(rows, 2), MAX_POSITIONS))
@@ -206,13 +219,13 @@ class PositionExplorer(anywidget.AnyWidget):
             argument = "encoding" if kind == "yours" else "learned"
             raise ValueError(f'kind="{kind}" needs a table, which this widget was not given: {argument}=…')
 
-    def _sent_of_yours(self, is_function: bool, trouble: str = "") -> dict:
+    def _sent_of_yours(self, is_function: bool, trouble: str = "") -> dict[str, Any]:
         if "yours" not in self._tables:
             return {}
         facts = self._shapes("yours") | {"function": is_function, "trouble": trouble}
         return {"_yours": _bytes(self._tables["yours"]), "_yours_facts": facts}
 
-    def _shapes(self, kind: str) -> dict:
+    def _shapes(self, kind: str) -> dict[str, Any]:
         """What of a table is sent, and how many rows it has: more than can be shown stay here."""
         if kind not in self._tables:
             return {}
@@ -221,7 +234,7 @@ class PositionExplorer(anywidget.AnyWidget):
 
     # A selection is checked whoever makes it. traitlets rolls a change back on TraitError only.
     @t.validate("kind", "position", "dimension", "shift", "base", "d_model", "n_positions")
-    def _valid(self, proposal: dict) -> object:
+    def _valid(self, proposal: Proposal) -> object:
         name, value = proposal["trait"].name, proposal["value"]
         with trait_errors():
             if name == "kind":
@@ -239,19 +252,19 @@ class PositionExplorer(anywidget.AnyWidget):
             return as_index(name, value, size)
 
     @t.observe("kind", "d_model", "n_positions")
-    def _keep_up(self, change: dict) -> None:
+    def _keep_up(self, change: Change) -> None:
         """What was chosen exists in the table that is shown now; the browser does the same."""
         if self._function is not None and change["name"] != "kind":
-            self._make_yours_again()
+            self._make_yours_again(self._function)
         last = self.n_positions - 1
         self.position = min(self.position, last)
         self.shift = max(-last, min(last, self.shift))
         self.dimension = min(self.dimension, self._width(self.kind, self.d_model) - 1)
 
-    def _make_yours_again(self) -> None:
+    def _make_yours_again(self, function: Callable[[int, int], ArrayLike]) -> None:
         trouble = ""
         try:
-            self._tables["yours"] = _made_by(self._function, self.n_positions, self.d_model)
+            self._tables["yours"] = _made_by(function, self.n_positions, self.d_model)
         except ValueError as error:  # the last table stays, and the reader is told
             trouble = str(error)
         with self.hold_sync():  # the numbers and their shape arrive together
@@ -308,7 +321,7 @@ def _made_by(function: Callable[[int, int], ArrayLike], n_positions: int, d_mode
 def _query_and_key(q: ArrayLike | None, k: ArrayLike | None) -> tuple[np.ndarray, np.ndarray] | None:
     if (q is None) != (k is None):
         raise ValueError(f"{'k' if k is None else 'q'} is missing: q and k go together")
-    if q is None:
+    if q is None or k is None:
         return None
     vectors = []
     for name, value in (("q", q), ("k", k)):

@@ -2,9 +2,10 @@
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,9 @@ import traitlets as t
 HERE = Path(__file__).parent
 U16_MAX = 2**16 - 1
 
-ArrayLike = np.ndarray | torch.Tensor | Sequence
+ArrayLike = np.ndarray | torch.Tensor | Sequence[Any]
+Proposal = dict[str, Any]  # what traitlets tells a validator: {"trait", "value", …}
+Change = dict[str, Any]  # … and an observer: {"name", "old", "new", …}
 
 # For a trait that the reader sets. Without echo: when Python's comes back, the reader may have chosen again, and the
 # echo of the earlier choice would take the place of the later one, which has not been sent yet.
@@ -114,7 +117,7 @@ def check_unit(name: str, array: np.ndarray) -> None:
 
 
 @contextmanager
-def trait_errors() -> Iterator[None]:
+def trait_errors() -> Generator[None]:
     """Within the block a ValueError becomes a TraitError: the only kind on which traitlets takes a change back."""
     try:
         yield
@@ -123,7 +126,7 @@ def trait_errors() -> Iterator[None]:
 
 
 @contextmanager
-def looking_at(model: torch.nn.Module) -> Iterator[torch.device]:
+def looking_at(model: torch.nn.Module) -> Generator[torch.device]:
     """Within the block `model` is in eval mode and keeps no gradients; afterwards all its parts are as they were.
 
     Yields:
