@@ -16,6 +16,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
 
 from headroom.data import LANGUAGES, Dates, days_of, split_of, styles, where_written, write_date, written_dates
 from headroom.figures import heatmap, use_style
@@ -85,7 +86,7 @@ def masses(model, language: str) -> dict[str, tuple[float, float]]:
     return result
 
 
-def look(model) -> plt.Figure:
+def look(model) -> Figure:
     """Three unseen dates: which source characters each written character was read from."""
     fig, axes = plt.subplots(len(SHOWN), 1, figsize=(8.6, 4.1 * len(SHOWN)))
     for ax, (day, language, style) in zip(axes, SHOWN, strict=True):

@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbgrader.api import Gradebook
@@ -63,7 +64,7 @@ def written(exercise: str, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for kind in kinds:
         for name, answer in found(kind):
             if name == exercise and inspect.isclass(answer) and not answer.__module__.endswith("by_a_stranger"):
-                text = alone(inspect.getsource(inspect.getmodule(answer)))
+                text = alone(inspect.getsource(sys.modules[answer.__module__]))
                 yield (
                     f"{kind}-{answer.__name__.lower()}",
                     f"{MARK}\n{text}\n\nclass {exercise}({answer.__name__}):\n    pass\n",
@@ -122,7 +123,8 @@ def run(folder: Path, *arguments: str) -> float:
 
 def scores(folder: Path, lab: str) -> dict[str, float]:
     with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
-        return {s.student.id: s.score for s in gradebook.assignment_submissions(lab)}
+        submissions: list[Any] = gradebook.assignment_submissions(lab)  # rows: SQLAlchemy hides their types
+        return {one.student.id: one.score for one in submissions}
 
 
 def reasons(folder: Path) -> dict[str, str]:
@@ -138,7 +140,7 @@ def reasons(folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
+def scratch() -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="headroom-bench-") as folder:
         yield Path(folder)
 

@@ -26,6 +26,7 @@ import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 import vit_pytorch
+from matplotlib.figure import Figure
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -75,7 +76,7 @@ class SheetViT(nn.Module):
         self.n_patches, self.width = side**2, width
         self.embed = nn.Linear(28 * 28 // self.n_patches, width)
         self.class_token = nn.Parameter(torch.rand(1, width))
-        shape = (self.n_patches + 1, width)
+        shape = [self.n_patches + 1, width]
         self.norm_1, self.norm_2 = nn.LayerNorm(shape), nn.LayerNorm(shape)
         self.attention = SheetAttention(width, n_heads)
         self.feed_forward = nn.Sequential(nn.Linear(width, width), nn.ReLU())
@@ -256,7 +257,7 @@ def finished(run: Run, model: nn.Module, digits: FullDigits, epochs: int) -> Run
     return run
 
 
-def draw(runs: dict[str, list[Run]]) -> plt.Figure:
+def draw(runs: dict[str, list[Run]]) -> Figure:
     """Validation accuracy against seconds, the distance to 100 % on a logarithmic axis."""
     fig, ax = plt.subplots(figsize=(9, 5))
     for name, (color, style) in LOOKS.items():

@@ -8,12 +8,13 @@ import re
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nbformat
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
@@ -108,7 +109,9 @@ def contents(course: Path) -> str:
     """What exists, as a Markdown table with links from lectures/: what it builds, minutes, what it needs."""
     lines = ["| | you build | minutes | you need before |", "|---|---|--:|---|"]
     for piece in existing(course):
-        path = piece.notebook(course).relative_to(course).as_posix()
+        notebook = piece.notebook(course)
+        assert notebook is not None  # it exists
+        path = notebook.relative_to(course).as_posix()
         needs = ", ".join(one.called.lower() for one in _needed(piece, course)) or "nothing"
         link = f"[{piece.called} · {piece.title}](../{path})"
         lines.append(f"| {link} | {piece.builds} | {minutes(piece, course)} | {needs} |")
@@ -178,15 +181,22 @@ def drawn_from(course: Path) -> str:
 
 def _corner(piece: Piece) -> tuple[float, float]:
     """The upper left corner of its box."""
-    row, column = piece.place or BY_NAME[piece.needs[-1]].place
+    place = piece.place or BY_NAME[piece.needs[-1]].place
+    assert place is not None  # a lab stands below a lecture
+    row, column = place
     return column * ACROSS, row * DOWN + (TALL if piece.is_lab else 0)
 
 
 def _box(ax: Axes, piece: Piece, x: float, y: float, duration: str, exists: bool) -> None:
     color = COLORS["ink"] if exists else ABSENT
     fill = "white" if not exists else "#FFF6DC" if piece.is_lab else "#EAF3FA"
-    look = {"facecolor": fill, "edgecolor": color, "linewidth": 1.2, "linestyle": "-" if exists else (0, (4, 3))}
-    ax.add_patch(mpl.patches.Rectangle((x, y), WIDE, LAB if piece.is_lab else TALL, **look))
+    look: dict[str, Any] = {
+        "facecolor": fill,
+        "edgecolor": color,
+        "linewidth": 1.2,
+        "linestyle": "-" if exists else (0, (4, 3)),
+    }
+    ax.add_patch(Rectangle((x, y), WIDE, LAB if piece.is_lab else TALL, **look))
     number = int(piece.name[-2:])
     head = f"Lab {number} · {piece.title}" if piece.is_lab else f"{number} · {piece.title}"
     weight = "normal" if piece.is_lab else "bold"

@@ -16,8 +16,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.rcsetup import cycler
 
 # Okabe & Ito's colours, which readers with any of the common colour blindnesses tell apart
 # (https://jfly.uni-koeln.de/color/). Queries, keys and values keep theirs in every figure and widget.
@@ -61,7 +64,7 @@ def use_style() -> None:
             "axes.titleweight": "bold",
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "axes.prop_cycle": mpl.cycler(
+            "axes.prop_cycle": cycler(
                 color=[COLORS[name] for name in ("blue", "orange", "green", "red", "sky", "pink", "ink")]
             ),
             "font.size": 11,
@@ -249,7 +252,7 @@ def patch_map(ax: Axes, image, weights, limits: tuple[float, float] | None = Non
     low, high = limits or (0.0, float(weights.max()))
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
     ax.imshow(pixels.reshape(height, width), cmap="gray_r", vmin=0, vmax=1, extent=extent)
-    fade = mpl.colors.LinearSegmentedColormap.from_list("weights", [COLORS["k"] + "00", COLORS["k"] + "D0"])
+    fade = LinearSegmentedColormap.from_list("weights", [COLORS["k"] + "00", COLORS["k"] + "D0"])
     heat = ax.imshow(weights.reshape(side, side), cmap=fade, vmin=low, vmax=high, extent=extent)
     for edge in range(1, side):
         ax.axvline(edge * width / side - 0.5, color=COLORS["grey"], linewidth=0.4)
@@ -288,7 +291,7 @@ def attention_step(words: Sequence[str], asks: str, q, k, v, scores, weights, ou
         score, weight = scores[row - 2], weights[row - 2]
         _vector(ax, 0, row, k[row - 2], "k", word)
         ax.text(middle, row, f"{score:.2f}", ha="center", va="center")
-        ax.add_patch(mpl.patches.Rectangle((middle + 1.4, row - 0.3), 2 * weight, 0.6, color=COLORS["grey"]))
+        ax.add_patch(Rectangle((middle + 1.4, row - 0.3), 2 * weight, 0.6, color=COLORS["grey"]))
         ax.text(middle + 1.5 + 2 * weight, row, f"{weight:.2f}", va="center")
         _vector(ax, values, row, v[row - 2], "v", word)
     _vector(ax, values, bottom, output, "", f"what “{asks}” takes in")
@@ -318,11 +321,11 @@ def _vector(ax: Axes, x: float, y: float, numbers: np.ndarray, kind: str, name: 
     ax.text(x - 1.2, y, name, ha="right", va="center")
     if kind:
         hatch = {"q": "//", "k": "..", "v": "xx"}[kind]
-        ax.add_patch(mpl.patches.Rectangle((x - 1, y - 0.4), 0.9, 0.8, facecolor="white", edgecolor=color, hatch=hatch))
+        ax.add_patch(Rectangle((x - 1, y - 0.4), 0.9, 0.8, facecolor="white", edgecolor=color, hatch=hatch))
         clear = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         ax.text(x - 0.55, y, kind.upper(), ha="center", va="center", weight="bold", bbox=clear)
     for place, number in enumerate(numbers):
-        ax.add_patch(mpl.patches.Rectangle((x + place, y - 0.4), 1, 0.8, facecolor=color + "30", edgecolor=color))
+        ax.add_patch(Rectangle((x + place, y - 0.4), 1, 0.8, facecolor=color + "30", edgecolor=color))
         text = f"{number:.2f}".rstrip("0").rstrip(".").replace("-", "−")
         ax.text(x + place + 0.5, y, text, ha="center", va="center")
 
@@ -338,7 +341,7 @@ def _running_mean(values: Sequence[float], window: int) -> np.ndarray:
 def _write_values(ax: Axes, image: AxesImage, cells: np.ndarray) -> None:
     """Each cell's value at its centre, dark on light cells and light on dark ones."""
     for (row, column), value in np.ndenumerate(cells):
-        red, green, blue, _ = image.cmap(image.norm(value)) if np.isfinite(value) else mpl.colors.to_rgba(HIDDEN)
+        red, green, blue, _ = image.cmap(image.norm(value)) if np.isfinite(value) else to_rgba(HIDDEN)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         text = f"{value:.2f}".replace("inf", "∞").replace("-", "−")
         ax.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if dark else COLORS["ink"])

@@ -14,6 +14,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,7 @@ from headroom.reference import (
     Decoder,
     DecoderBlock,
     DecoderCache,
+    DropPath,
     Encoder,
     EncoderBlock,
     FeedForward,
@@ -46,7 +48,7 @@ from headroom.reference.patches import check_images, count_patches
 
 HIDDEN = -1e9  # a hidden score: finite, so that a query from which a mistake hides every key gets even weights, no NaN
 
-Switch = Callable[[nn.Module], None]
+Switch = Callable[[Any], None]  # of a part of a model
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Mistake:
     slot: str
     kinds: tuple[type[nn.Module], ...]
     switch: Switch
-    possible: Callable[[nn.Module, nn.Module], bool] = lambda part, model: True
+    possible: Callable[[Any, nn.Module], bool] = lambda part, model: True
 
     def applies(self, model: nn.Module) -> bool:
         """Whether `model` has a part in which this mistake can be made."""
@@ -135,7 +137,7 @@ def _kind(part: nn.Module) -> type[nn.Module]:
     return next(one for one in type(part).__mro__ if one.__module__ != __name__)
 
 
-class _WithoutCache:
+class _WithoutCache(Transformer):
     """A Transformer that decodes by computing all tokens anew at every step; the cache keeps their ids alone."""
 
     def decode(
@@ -152,14 +154,15 @@ class _WithoutCache:
 # --- Attention ---------------------------------------------------------------------------------------------------
 
 
-class _AttentionSteps:
+class _AttentionSteps(MultiHeadAttention):
     """`MultiHeadAttention.forward` in steps that a mistake can replace. On its own it computes the same."""
 
     axis = -1
 
-    def forward(self, x: Tensor, *given, **options) -> Tensor | tuple[Tensor, Tensor]:
-        memory = (x,) if isinstance(self, MultiHeadSelfAttention) else ()
-        return self.attend(x, *memory, *given, **options)
+    def forward(self, x: Tensor, *given: Any, **options: Any) -> Tensor | tuple[Tensor, Tensor]:
+        if isinstance(self, MultiHeadSelfAttention):
+            return self.attend(x, x, *given, **options)
+        return self.attend(x, *given, **options)
 
     def attend(
         self,
@@ -172,12 +175,14 @@ class _AttentionSteps:
         start = len(cache) if cache is not None else 0
         turn = rotate if self.rotary else lambda heads, start: heads
         q = turn(self.split_heads(self.queries(x)), start)
-        if memory is None:
-            k, v = cache.keys, cache.values
-        else:
+        if memory is not None:
             k, v = turn(self.split_heads(self.keys(memory)), start), self.split_heads(self.values(memory))
             if cache is not None:
                 k, v = cache.append(k, v)
+        elif cache is not None:
+            k, v = cache.kept()
+        else:
+            raise ValueError("there is neither a memory nor a cache to attend to")
         weights = self.weigh(self.compare(q, k), mask)  # (batch, heads, n_queries, n_keys)
         heads = F.dropout(weights, self.dropout, self.training) @ v
         output = self.mix(self.merge_heads(heads))
@@ -293,13 +298,15 @@ class _NoOutput(_AttentionSteps):
         return merged
 
 
-def _unregister(attention: nn.Module) -> None:
+def _unregister(attention: MultiHeadAttention) -> None:
     """Keep the three maps in a plain list, of which the module knows nothing."""
-    attention.maps = [attention._modules.pop(name) for name in ("w_q", "w_k", "w_v")]
+    object.__setattr__(attention, "maps", [attention.w_q, attention.w_k, attention.w_v])
+    del attention.w_q, attention.w_k, attention.w_v
     _become(attention, _Unregistered)
 
 
 class _Unregistered(_AttentionSteps):
+    maps: list[nn.Linear]
     w_q = property(lambda self: self.maps[0])
     w_k = property(lambda self: self.maps[1])
     w_v = property(lambda self: self.maps[2])
@@ -362,23 +369,25 @@ def _on_part(name: str, wrong: type) -> Switch:
 # --- Positions ---------------------------------------------------------------------------------------------------
 
 
-class _NoPositions:
+class _NoPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         return x
 
 
-class _ByBatch:
+class _ByBatch(nn.Module):
+    table: Tensor
+
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         place = torch.arange(x.size(0), device=x.device) % self.table.size(0)  # a batch may be longer than the table
         return x + self.table[place, None]  # (batch, 1, d_model)
 
 
-class _ClassWithoutPosition:
+class _ClassWithoutPosition(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         return torch.cat([x[:, :1], super().forward(x)[:, 1:]], dim=1)
 
 
-def _floor(positions: nn.Module) -> None:
+def _floor(positions: PositionalEncoding) -> None:
     """A table whose exponent is 0 in every column."""
     table = positions.table
     angle = torch.arange(len(table)).to(table)[:, None]
@@ -388,7 +397,7 @@ def _floor(positions: nn.Module) -> None:
 # --- LayerNorm ---------------------------------------------------------------------------------------------------
 
 
-class _NormSteps:
+class _NormSteps(LayerNorm):
     """`LayerNorm.forward` in steps that a mistake can replace. On its own it computes the same."""
 
     axes: tuple[int, ...] = (-1,)
@@ -455,10 +464,23 @@ class _Skipped(_NormSteps):
 # --- Blocks ------------------------------------------------------------------------------------------------------
 
 
-class _BlockSteps:
+class _BlockSteps(nn.Module):
     """The blocks' `forward` in steps that a mistake can replace. On its own it computes the same."""
 
-    def forward(self, x: Tensor, *given) -> tuple[Tensor, ...]:
+    # Both kinds of blocks have these, …
+    norm_1: nn.Module
+    norm_2: nn.Module
+    feed_forward: FeedForward
+    pre_norm: bool
+    # … encoder blocks these, …
+    attention: MultiHeadSelfAttention
+    drop_path: DropPath
+    # … and decoder blocks these.
+    self_attention: MultiHeadSelfAttention
+    cross_attention: MultiHeadAttention
+    norm_3: nn.Module
+
+    def forward(self, x: Tensor, *given: Any) -> tuple[Tensor, ...]:
         return (self.decode if isinstance(self, DecoderBlock) else self.encode)(x, *given)
 
     def encode(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -475,14 +497,14 @@ class _BlockSteps:
         cache: tuple[KeyValueCache, KeyValueCache] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         own, crossed = cache if cache is not None else (None, None)
-        memory = None if crossed is not None and len(crossed) else memory
+        new_memory = None if crossed is not None and len(crossed) else memory
         x, weights = self.branch(x, self.norm_1, lambda read: self.self_attention(read, mask, True, own))
         cross = self.cross_attention
-        x, looked = self.branch(x, self.norm_2, lambda read: cross(read, memory, memory_mask, True, crossed))
+        x, looked = self.branch(x, self.norm_2, lambda read: cross(read, new_memory, memory_mask, True, crossed))
         x, _ = self.branch(x, self.norm_3, lambda read: (self.feed_forward(read), None))
         return x, weights, looked
 
-    def branch(self, x: Tensor, norm: nn.Module, compute: Callable) -> tuple[Tensor, Tensor | None]:
+    def branch(self, x: Tensor, norm: nn.Module, compute: Callable[[Tensor], Any]) -> tuple[Tensor, Any]:
         read = norm(x) if self.pre_norm else x
         wrote, weights = compute(read)
         x = self.join(x, read, self.drop_path(wrote) if isinstance(self, EncoderBlock) else wrote)
@@ -502,31 +524,32 @@ class _NoResidual(_BlockSteps):
         return wrote
 
 
-class _NoFeedForward:
+class _NoFeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.zeros_like(x)
 
 
-def _repeat_block(stack: nn.Module) -> None:
+def _repeat_block(stack: Encoder | Decoder) -> None:
     stack.blocks = nn.ModuleList([stack.blocks[0]] * len(stack.blocks))
 
 
 # --- Images, and the loss ----------------------------------------------------------------------------------------
 
 
-class _PlainReshape:
+class _PlainReshape(PatchEmbedding):
     def forward(self, images: Tensor) -> Tensor:
         check_images(images, self.channels)
         rows, columns = count_patches(images, self.patch_size)
         return self.projection(images.reshape(len(images), rows * columns, -1))
 
 
-class _ViTSteps:
+class _ViTSteps(ViT):
     """`ViT.forward` with a step that a mistake can replace. On its own it computes the same."""
 
     def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         check_images(images, self.embed.channels, self.image_size)
         patches = self.embed(images)
+        assert self.class_token is not None  # see `_has_class`
         x = self.with_class(self.class_token.expand(len(images), -1, -1), patches)
         x, attention = self.encoder(self.positions(x))
         logits = self.head(x[:, 0])
@@ -546,13 +569,13 @@ class _ClassAtTheEnd(_ViTSteps):
         return torch.cat([patches, class_token], dim=1)
 
 
-class _Softmax:
+class _Softmax(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x).softmax(dim=-1)
 
 
-class _SoftmaxOfDecoder:
-    def decode(self, *given, **options) -> tuple[Tensor, Tensor, Tensor]:
+class _SoftmaxOfDecoder(Transformer):
+    def decode(self, *given: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
         logits, own, crossed = super().decode(*given, **options)
         return logits.softmax(dim=-1), own, crossed
 
@@ -561,7 +584,7 @@ def _softmax_twice(model: nn.Module) -> None:
     if isinstance(model, Transformer):  # its logits may be scaled after the head
         _become(model, _SoftmaxOfDecoder)
     else:
-        _become(model.head, _Softmax)
+        _become(model.get_submodule("head"), _Softmax)
 
 
 # --- The list ----------------------------------------------------------------------------------------------------
@@ -574,7 +597,7 @@ BLOCKS = (EncoderBlock, DecoderBlock)
 STACKS = (Encoder, Decoder)
 
 
-def _several_heads(attention: nn.Module, model: nn.Module) -> bool:
+def _several_heads(attention: MultiHeadAttention, model: nn.Module) -> bool:
     return attention.n_heads > 1
 
 

@@ -6,6 +6,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -17,6 +18,8 @@ from headroom.training import History, seed_everything, train, train_transformer
 
 FOLDER = Path(__file__).parent / "checkpoints"
 SEED = 1
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def pretrained_vit() -> ViT:
@@ -39,7 +42,7 @@ def checkpoint(name: str) -> dict:
     return torch.load(FOLDER / f"{name}.pt", weights_only=True)
 
 
-def _load(model: nn.Module, name: str) -> nn.Module:
+def _load(model: Model, name: str) -> Model:
     model.load_state_dict(checkpoint(name)["weights"])
     return model.eval()
 

@@ -1,7 +1,7 @@
 """How every model of the course is trained, in one place: for lectures, benchmarks and tests alike."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,6 @@ SWIN_DIGITS = PVT_DIGITS
 PRETRAIN_DIGITS = replace(_DIGITS, epochs=10)  # on some classes; then the others, with few labels
 FEW_DIGITS = replace(_DIGITS, epochs=60, batch_size=25, lr=4e-3, weight_decay=0.05)
 
-DATES_TRAIN = {"split": "train", "n": 50_000}  # arguments of `headroom.data.written_dates`
-DATES_VAL = {"split": "val", "n": 500}
+DATES_TRAIN: dict[str, Any] = {"split": "train", "n": 50_000}  # arguments of `headroom.data.written_dates`
+DATES_VAL: dict[str, Any] = {"split": "val", "n": 500}
 DATES = Recipe(epochs=4, batch_size=64, lr=3e-3, weight_decay=0.01, betas=(0.9, 0.98))

@@ -14,7 +14,7 @@ graded notebooks train, and the reference models are not there for them.
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -242,7 +242,7 @@ def fit(
     steps = recipe.epochs * math.ceil(examples / recipe.batch_size)
     history = History()
     apart = False  # whether the parts of a batch go side by side
-    start = time.perf_counter()
+    start, epoch = time.perf_counter(), 1
     try:
         with _side_by_side(device) as pool, tqdm(total=steps, unit="step", desc="training") as bar:
             for epoch in range(1, recipe.epochs + 1):
@@ -436,7 +436,7 @@ def translate(model: "Transformer", dates: Dates, batch_size: int = 500) -> list
 
 
 @contextmanager
-def _side_by_side(device: torch.device) -> Iterator[Executor | None]:
+def _side_by_side(device: torch.device) -> Generator[Executor | None]:
     """Threads to compute the parts of a batch on a CPU; on other devices None. Torch itself gets one core fewer.
 
     Torch's own threads wait for each other after every operation, and a small model's operations take microseconds: as

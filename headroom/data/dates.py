@@ -281,7 +281,7 @@ def _fields(language: str) -> dict[str, Field]:
     locale = _locale(language)
     months, weekdays = locale.months["format"], locale.days["format"]
     days = range(1, 32)
-    fields = {
+    fields: dict[str, Field] = {
         "y": ("year", [f"{year:04}" for year in range(1, date.max.year + 1)]),
         "M": ("month", [f"{month}" for month in range(1, 13)]),
         "MM": ("month", [f"{month:02}" for month in range(1, 13)]),

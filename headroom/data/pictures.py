@@ -117,5 +117,5 @@ def _read(folder, image_size: int) -> tuple[Tensor, Tensor]:
             picture = folder.loader(path)
         except (OSError, SyntaxError) as error:
             raise ValueError(f"{path} cannot be read as a picture: {error}") from error
-        images[i] = unit_images(F.pil_to_tensor(F.center_crop(F.resize(picture, image_size), image_size)))
+        images[i] = unit_images(F.pil_to_tensor(F.center_crop(F.resize(picture, [image_size]), [image_size])))
     return images, torch.tensor(folder.targets)

@@ -1,7 +1,6 @@
 """From logits to text: greedy, sampled and beam decoding, all with the same stepwise use of the model.
 
-Every function encodes the source once and feeds the model its own answers, one token a step, with the keys and values
-of earlier tokens kept in a cache.
+Every function encodes the source once and feeds the model its own tokens, one a step, with a cache of keys and values.
 """
 
 from collections.abc import Callable
@@ -11,6 +10,8 @@ from torch import Tensor
 
 from headroom.reference.cache import DecoderCache
 from headroom.reference.transformer import Transformer
+
+Choose = Callable[[Tensor], Tensor]  # (batch,) tokens, chosen from logits (batch, n_target)
 
 
 def greedy_decode(
@@ -63,31 +64,23 @@ def sample_decode(
         raise ValueError(f"temperature={temperature} must be greater than 0; greedy_decode is its limit at 0")
 
     def draw(logits: Tensor) -> Tensor:
-        probabilities = (logits / temperature).softmax(dim=-1)
-        return torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
+        return torch.multinomial((logits / temperature).softmax(dim=-1), 1, generator=generator).squeeze(-1)
 
     return _decode(model, source, start, end, max_tokens, source_mask, draw)
 
 
 @torch.no_grad()
 def _decode(
-    model: Transformer,
-    source: Tensor,
-    start: int,
-    end: int,
-    max_tokens: int,
-    source_mask: Tensor | None,
-    choose: Callable[[Tensor], Tensor],
+    model: Transformer, source: Tensor, start: int, end: int, max_tokens: int, mask: Tensor | None, choose: Choose
 ) -> Tensor:
-    """Decode step by step; `choose` picks `(batch,)` tokens from logits `(batch, n_target)`."""
+    """Decode step by step."""
     check_max_tokens(max_tokens)
-    memory, _ = model.encode(source, source_mask)
+    memory, _ = model.encode(source, mask)
     cache = DecoderCache(len(model.decoder.blocks))
     token = source.new_full((len(source),), start)
-    ended = torch.zeros_like(token, dtype=torch.bool)
-    tokens = []
+    tokens, ended = [], torch.zeros_like(token, dtype=torch.bool)
     while len(tokens) < max_tokens and not ended.all():
-        logits, _, _ = model.decode(token[:, None], memory, source_mask, cache)  # (batch, 1, n_target)
+        logits, _, _ = model.decode(token[:, None], memory, mask, cache)  # (batch, 1, n_target)
         token = choose(logits[:, -1]).masked_fill(ended, end)
         ended |= token == end
         tokens.append(token)
@@ -134,7 +127,7 @@ def beam_decode(
     ended = torch.zeros_like(tokens[..., 0], dtype=torch.bool)  # (batch, beams)
     score = memory.new_full((batch, beams), float("-inf"))
     score[:, 0] = 0.0  # at first all beams are the same: one of them goes on, in its likeliest ways
-    first_row = torch.arange(batch, device=source.device)[:, None] * beams
+    row = torch.arange(batch, device=source.device)
     while tokens.size(-1) <= max_tokens and not ended.all():
         logits, _, _ = model.decode(tokens[..., -1].reshape(-1, 1), memory, source_mask, cache)
         log_probability = logits[:, -1].log_softmax(dim=-1).unflatten(0, (batch, beams))  # (batch, beams, n_target)
@@ -143,12 +136,11 @@ def beam_decode(
         log_probability[..., end].masked_fill_(ended, 0.0)
         score, choice = (score[..., None] + log_probability).flatten(1).topk(beams)  # (batch, beams)
         beam, token = choice // n_target, choice % n_target
-        cache.select((first_row + beam).flatten())
+        cache.select((row[:, None] * beams + beam).flatten())
         tokens = torch.cat([tokens.gather(1, beam[..., None].expand_as(tokens)), token[..., None]], dim=-1)
         ended = ended.gather(1, beam) | (token == end)
     length = (tokens[..., 1:] != end).sum(dim=-1) + ended  # the end token counts once
     best = (score / length**length_penalty).argmax(dim=-1)  # (batch,)
-    row = torch.arange(batch, device=source.device)
     return tokens[row, best, 1:], score[row, best]
 
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ def answers(exercise: str, *mistakes: str) -> Callable:
     return mark
 
 
-def found(kind: str) -> Iterator[tuple[str, object]]:
+def found(kind: str) -> Iterator[tuple[str, Any]]:
     """(exercise's name, answer) for every answer of that kind, "right" or "wrong", in the order of the files."""
     for file in pkgutil.iter_modules(__path__):
         if file.name.startswith(f"{kind}_"):
