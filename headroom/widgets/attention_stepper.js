@@ -22,13 +22,21 @@
  */
 import {
   bitmap, capital, choices, colour, decode, guardKeys, h, inkOn, legend, list, liveLine, needsPython, number,
-  onPointer, penOf, prepare, repaint, tableView, themeColours, uniqueName, visible, write,
+  onPointer, penOf, prepare, repaint, tableView, targetOf, themeColours, uniqueName, visible, write,
 } from "./shared.js";
+/** @import { Canvas, Child, Colours, Model, On, Pen, Side, View, AttentionStepper as T } from "./types" */
 
+/** @type {T.Step[]} */
 const STEPS = ["compare", "scale", "mask", "softmax", "mix"];
 /** @type {(keyof T.Now)[]} */
 const CHOICES = ["query", "step", "spot", "key", "entry", "locked", "editing", "temperature", "scaled", "flipped", "edited"];
+/** @type {("spot" | "key" | "entry")[]} */
+const AIMED = ["spot", "key", "entry"]; // what says at what the reader points
+/** @type {T.Stage[]} */
+const SPOTS = ["dots", "scores", "masked", "weights"]; // what each of the first four steps makes
+/** @type {T.Changes} */
 const UNTOUCHED = { temperature: 1, scaled: true, flipped: [], edited: [] };
+/** @type {Record<T.Given, T.Step>} */
 const STEP_OF = { scores: "scale", weights: "softmax", output: "mix" }; // where a stage of the comparison is seen
 const TEMPERATURES = [-4, 4]; // powers of 2 that the range reaches
 const SCORE_STEP = 0.25; // what an arrow key adds to a score
@@ -39,18 +47,21 @@ const LARGEST_POWER = 20; // beyond, the softmax is shown as it is computed: wit
 
 // ---------------------------------------------------------------- the numbers
 
-/** What one widget was given, and the arithmetic on it: all in double precision, as Python's. */
+/** What one widget was given, and the arithmetic on it: all in double precision, as Python's. @param {Model<T.Traits>} model */
 function readData(model) {
   const facts = model.get("_facts");
   const { n_queries, n_keys, d_k, d_v, given } = facts;
+  /** @param {Float64Array} all @param {...[number, number]} shapes */
   const cut = (all, ...shapes) => {
     let at = 0;
     return shapes.map(([rows, columns]) => ({ rows, columns, values: all.subarray(at, (at += rows * columns)) }));
   };
   const [q, k, v] = cut(decode(Float64Array, model.get("_numbers")), [n_queries, d_k], [n_keys, d_k], [n_keys, d_v]);
   const mask = decode(Uint8Array, model.get("_mask"));
+  /** @type {[number, number][]} */
   const shapes = given.map((stage) => [n_queries, stage === "output" ? d_v : n_keys]);
   const theirs = cut(decode(Float64Array, model.get("_yours")), ...shapes);
+  /** @type {Partial<Record<T.Stage | "output", Float64Array>>} */
   const yours = Object.fromEntries(given.map((stage, i) => [stage, theirs[i].values]));
   const root = Math.sqrt(d_k);
 
@@ -59,7 +70,7 @@ function readData(model) {
     for (let j = 0; j < n_keys; j++)
       for (let c = 0; c < d_k; c++) dots[i * n_keys + j] += q.values[i * d_k + c] * k.values[j * d_k + c];
 
-  /** Every step for every query, with the reader's changes. */
+  /** Every step for every query, with the reader's changes. @param {T.Changes} _ */
   function compute({ temperature, scaled, flipped, edited }) {
     const scores = dots.map((dot) => (scaled ? dot / root : dot));
     for (const [query, key, value] of edited) scores[query * n_keys + key] = value;
@@ -83,61 +94,78 @@ function readData(model) {
     }
     return { dots, scores, may, masked, powers, sums, shifts, weights, output };
   }
-  let last = { name: null };
+  let last = { name: "", ...compute(UNTOUCHED) };
+  const untouched = last;
+  /** @param {T.Changes} now */
   const stages = (now) => {
     const name = JSON.stringify([now.temperature, now.scaled, now.flipped, now.edited]);
     if (last.name !== name) last = { name, ...compute(now) };
     return last;
   };
-  return { ...facts, q, k, v, mask, yours, root, stages, untouched: compute(UNTOUCHED) };
+  return { ...facts, q, k, v, mask, yours, root, stages, untouched };
 }
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
   const data = readData(model);
   const { n_queries, n_keys, d_k, d_v, q, k, v, yours, root: rootOfWidth } = data;
   const unique = uniqueName();
   const ended = new AbortController(); // ends every listener with the view
   const { signal } = ended;
+  /** @param {number} n */
   const upTo = (n) => [...Array(n).keys()];
 
   // ------------------------------------------------ words and numbers
+  /** @param {Side} side @param {number} i */
   const wordOf = (side, i) => (data[side] ? visible(data[side][i]) : String(i + 1));
+  /** @param {Side} side @param {number} i */
   const quoted = (side, i) => (data[side] ? `“${wordOf(side, i)}”` : `${side === "keys" ? "key" : "query"} ${i + 1}`);
+  /** @param {number} j */
   const sayKey = (j) => `key ${j + 1}` + (data.keys ? ` “${wordOf("keys", j)}”` : "");
+  /** @param {number} i */
   const sayQuery = (i) => `query ${i + 1}` + (data.queries ? ` “${wordOf("queries", i)}”` : "");
-  /** A number to read: two digits after the point, three for a weight; very large ones in powers of ten. */
+  /** A number to read: two digits after the point, three for a weight; very large ones in powers of ten. @param {number} value @param {number} [digits] */
   function say(value, digits = 2) {
     if (Number.isNaN(value)) return "NaN";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
     if (Math.abs(value) >= 1e5) return value.toExponential(2).replace("e+", " · 10^").replace("-", "−");
     return number(Math.abs(value) < 0.5 * 10 ** -digits ? 0 : value, digits); // no −0.00
   }
+  /** @param {number} value */
   const weight = (value) => say(value, 3);
+  /** @param {number} value */
   const plain = (value) => say(value).replace(/\.?0+$/, ""); // 2, 1.41
+  /** @param {number} value */
   const temperatureOf = (value) => say(value, value < 1 ? 3 : 1).replace(/\.?0+$/, "");
+  /** @param {T.Changes} _ */
   const isEdited = ({ temperature, scaled, flipped, edited }) => temperature !== 1 || !scaled || flipped.length > 0 || edited.length > 0;
 
-  /** What is shown: the reader's choice, and what it means where the reader chose nothing. */
+  /** What is shown: the reader's choice, and what it means where the reader chose nothing. @param {T.Now} now */
   function see(now) {
     const stages = data.stages(now);
     const { query, step } = now;
-    const row = (values) => values.subarray(query * n_keys, (query + 1) * n_keys);
-    const ranked = row({ compare: stages.dots, scale: stages.scores }[step] ?? stages.masked);
+    const at = STEPS.indexOf(step);
+    /** @type {T.Shown["row"]} */
+    const row = (values) => /** @type {typeof values} */ (values.subarray(query * n_keys, (query + 1) * n_keys));
+    const ranked = row(stages[SPOTS[Math.min(at, 2)]]);
     const best = ranked.reduce((most, value, j) => (value > ranked[most] ? j : most), 0);
     return {
       now, stages, query, step, row, best,
-      at: STEPS.indexOf(step),
-      spot: now.spot ?? { compare: "dots", scale: "scores", mask: "masked", softmax: "weights", mix: "output" }[step],
+      at,
+      spot: now.spot ?? (step === "mix" ? "output" : SPOTS[at]),
       key: Math.min(now.key ?? best, n_keys - 1),
       entry: now.entry ?? 0,
       changed: isEdited(now),
     };
   }
+  /** @param {T.Matrix} matrix @param {number} row @param {number} column */
   const cell = (matrix, row, column) => matrix.values[row * matrix.columns + column];
+  /** @param {number} entry @param {number} size */
   const cutEntry = (entry, size) => Math.min(entry, size - 1);
 
+  /** @param {T.Shown} _ */
   function sayStep({ stages, query, step, row, best, at, now }) {
     const who = quoted("queries", query);
     const numbered = `Step ${at + 1} of ${STEPS.length}, ${step}:`;
@@ -163,13 +191,15 @@ function render({ model, el }) {
     if (step === "softmax") return `${numbered} ${soften}, divided by the sum of all. The weights sum to 1; most goes to ${most}.`;
     return `${numbered} the output of ${who} is the sum of all values, each times its weight. Most comes from ${most}.`;
   }
-  /** What the reader points at, and where it comes from or goes. */
+  /** What the reader points at, and where it comes from or goes. @param {T.Shown} view */
   function saySpot(view) {
     const { now, stages, query, step, row, spot, key, at } = view;
     if (now.spot === null) return "";
     const entry = cutEntry(view.entry, spot === "v" || spot === "output" ? d_v : d_k);
+    /** @param {T.Stage} name */
     const value = (name) => row(stages[name])[key];
     const [nth, its] = [`entry ${entry + 1}`, quoted("keys", key)];
+    /** @type {Record<T.Spot, () => string>} */
     const pairs = {
       q: () => `${nth} of the query, ${say(cell(q, query, entry))}, takes part in every score of this row.`,
       k: () => `${nth} of ${sayKey(key)}, ${say(cell(k, key, entry))}: times ${nth} of the query, ${say(cell(q, query, entry))}, it adds ` +
@@ -188,7 +218,9 @@ function render({ model, el }) {
     }
     return ` Pointing at ${pairs[spot]()}`;
   }
+  /** @param {T.Now} now @param {number} query @param {number} key */
   const owned = (now, query, key) => now.edited.find(([i, j]) => i === query && j === key)?.[2];
+  /** @param {T.Shown} _ */
   function sayChanges({ now, query }) {
     const parts = [];
     if (!now.scaled) parts.push(`no division by √d_k`);
@@ -205,7 +237,9 @@ function render({ model, el }) {
   }
 
   // ------------------------------------------------ the parts
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
+  /** @param {string} part @param {...Child} text */
   const button = (part, ...text) => h("button", { type: "button", "data-part": part }, ...text);
   const querySelect = h("select", { "data-part": "query-select" },
     ...upTo(n_queries).map((i) => h("option", { value: i }, data.queries ? `${i + 1} ${wordOf("queries", i)}` : `query ${i + 1}`)));
@@ -233,17 +267,21 @@ function render({ model, el }) {
   const check = h("ul", { "data-part": "check", "aria-label": "Your tensors" }, ...checks.map((one) => one.element));
 
   // The row in numbers. A column appears with its step; what the student gave stands beside the right number.
+  /** @param {string} text @param {string} below */
   const sub = (text, below) => [text, h("sub", {}, below)];
-  const COLUMNS = [
+  const raised = h("sup", {}, "score");
+  /** @type {T.Column[]} */
+  const ALL_COLUMNS = [
     { spot: "dots", from: 0, title: ["q · k"] },
     { spot: "scores", from: 1, title: ["score: ÷ √", ...sub("d", "k")] },
     { spot: "scores", from: 1, title: ["yours"], whose: "yours" },
     { spot: "masked", from: 2, title: ["after the mask"] },
-    { spot: "powers", from: 3, title: ["e", h("sup", {}, "score")] },
+    { spot: "powers", from: 3, title: ["e", raised] },
     { spot: "weights", from: 3, title: ["weight: ÷ sum"] },
     { spot: "weights", from: 3, title: ["yours"], whose: "yours" },
     { spot: "weights", from: 3, title: ["the model's"], whose: "model" },
-  ].filter(({ spot, whose }) => whose !== "yours" || spot in yours);
+  ];
+  const COLUMNS = ALL_COLUMNS.filter(({ spot, whose }) => whose !== "yours" || spot in yours);
   const heads = COLUMNS.map(({ title }) => h("th", { scope: "col" }, ...title));
   const lines = upTo(n_keys).map((key) => {
     const cells = COLUMNS.map(({ spot, whose }) => {
@@ -255,14 +293,16 @@ function render({ model, el }) {
     const maskBox = h("input", { type: "checkbox", "data-part": "mask-box", "aria-label": `${capital(sayKey(key))} may be attended to` });
     cells[1].element.append(scoreInput);
     cells[COLUMNS.findIndex(({ spot }) => spot === "masked")].element.prepend(maskBox);
-    const head = h("th", { scope: "row", "data-key": key }, h("b"), h("span", {}, data.keys ? `${key + 1} ${wordOf("keys", key)}` : `key ${key + 1}`));
-    return { key, cells, scoreInput, maskBox, head, sign: head.firstChild, element: h("tr", {}, head, ...cells.map((one) => one.element)) };
+    const sign = h("b");
+    const head = h("th", { scope: "row", "data-key": key }, sign, h("span", {}, data.keys ? `${key + 1} ${wordOf("keys", key)}` : `key ${key + 1}`));
+    return { key, cells, scoreInput, maskBox, head, sign, element: h("tr", {}, head, ...cells.map((one) => one.element)) };
   });
   const totals = COLUMNS.map(() => h("td", { role: "gridcell" }));
   const foot = h("tr", {}, h("th", { scope: "row" }, "sum"), ...totals);
   const ledger = h("table", { "data-part": "ledger", role: "grid", "aria-label": "The row in numbers", "aria-describedby": id },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), ...heads)), h("tbody", {}, ...lines.map((one) => one.element)), h("tfoot", {}, foot));
 
+  /** @param {string} part @param {number} size @param {string} name */
   const chips = (part, size, name) => {
     const all = upTo(size).map((i) => {
       const [label, text, beside] = [h("span", { class: "headroom-note" }), h("span"), h("span", { class: "headroom-note" })];
@@ -276,21 +316,24 @@ function render({ model, el }) {
   const outcome = chips("output", d_v, "Entries of the output");
 
   const LETTERS = { q: "Q", k: "K", v: "V", s: "", o: "" };
-  const matrices = Object.fromEntries([
+  /** @type {[T.Letter, number, number, Side, string][]} */
+  const shapes = [
     ["q", n_queries, d_k, "queries", "Q, the queries"], ["k", n_keys, d_k, "keys", "K, the keys"], ["s", n_queries, n_keys, "queries", "scores"],
     ["v", n_keys, d_v, "keys", "V, the values"], ["o", n_queries, d_v, "queries", "output"],
-  ].map(([name, rows, columns, side, text]) => {
+  ];
+  const matrices = shapes.map(([name, rows, columns, side, text]) => {
     const canvas = h("canvas", { "data-part": name, tabindex: 0, role: "application", "aria-roledescription": "matrix", "aria-describedby": id });
     const title = h("span", {}, text);
     const badge = LETTERS[name] ? [h("b", { class: `headroom-letter headroom-letter-${name}`, "aria-hidden": "true" }, LETTERS[name]), " "] : [];
     const box = h("div", { class: "headroom-matrix" }, h("div", { class: "headroom-title" }, ...badge, title), canvas);
     box.style.flex = `${columns} 1 ${Math.min(70 + CELL * columns, 250)}px`;
     box.style.maxWidth = `${Math.max(150, 80 + (CELL + 6) * columns)}px`;
-    return [name, { name, rows, columns, side, canvas, title, box }];
-  }));
+    return { name, rows, columns, side, canvas, title, box };
+  });
   const [entryLegend, scoreLegend] = [legend(), legend()];
   const table = tableView(() => fillTable(see(choice.now())), "Table of all numbers");
 
+  /** @param {string} text */
   const key = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, "Pointer: a number under it lights up where it comes from and where it goes; a click holds on, a second click or ", key("Esc"),
@@ -306,32 +349,38 @@ function render({ model, el }) {
   const root = h("div", { class: "headroom-widget headroom-attention-stepper", role: "group", "aria-label": "Attention stepper" },
     controls, changes, live.element, ...(checks.length ? [check] : []),
     h("div", { class: "headroom-body" }, h("div", { class: "headroom-scroll-x" }, ledger), editedNote, h("div", { class: "headroom-right" }, working.element, outcome.element)),
-    h("div", { class: "headroom-matrices" }, ...Object.values(matrices).map(({ box }) => box)),
+    h("div", { class: "headroom-matrices" }, ...matrices.map(({ box }) => box)),
     h("div", { class: "headroom-legends" }, entryLegend.element, scoreLegend.element), table.element, help);
   el.append(h("div", { class: "headroom-frame" }, root));
 
   // ------------------------------------------------ choosing
-  const canvases = Object.values(matrices).map(({ canvas }) => canvas);
+  const canvases = matrices.map(({ canvas }) => canvas);
   const schedule = repaint(() => paint(), { model, names: CHOICES, canvases: [...canvases, root], signal });
   const choice = choices(model, CHOICES, { schedule, signal });
 
+  /** @type {(at: T.At) => Pick<T.Now, "spot" | "key" | "entry">} */
   const place = ({ spot, key: j = null, entry = null }) => ({ spot, key: j, entry });
+  /** @param {T.At | null} at */
   const point = (at) => choice.point(at === null ? null : place(at));
+  /** @param {T.At} at */
   function hold(at) {
     const to = place(at);
-    const same = Object.entries(to).every(([name, value]) => (model.get(name) ?? null) === value);
+    const same = AIMED.every((name) => (model.get(name) ?? null) === to[name]);
     choice.choose({ ...to, ...(at.query === undefined ? {} : { query: at.query }), locked: !(same && model.get("locked")) });
   }
-  /** To another step: the key stays, the kind of number becomes that step's. */
+  /** To another step: the key stays, the kind of number becomes that step's. @param {number} to */
   function go(to) {
     const step = STEPS[Math.min(STEPS.length - 1, Math.max(0, to))];
     if (step !== choice.now().step) choice.choose({ step, spot: null, entry: null });
   }
+  /** @param {number} by */
   const stepBy = (by) => go(STEPS.indexOf(choice.now().step) + by);
+  /** @param {number} query @param {number} key @param {number} value */
   function setScore(query, key, value) {
     const others = choice.now().edited.filter(([i, j]) => i !== query || j !== key);
     choice.choose({ edited: [...others, [query, key, value]], spot: "scores", key, entry: null });
   }
+  /** @param {number} query @param {number} key */
   function flip(query, key) {
     const { flipped } = choice.now();
     const others = flipped.filter(([i, j]) => i !== query || j !== key);
@@ -342,8 +391,7 @@ function render({ model, el }) {
 
   function paint() {
     const view = see(choice.now());
-    view.colours = themeColours(root);
-    paintMatrices(view);
+    paintMatrices({ ...view, colours: themeColours(root) });
     writeControls(view);
     writeLedger(view);
     writeWorking(view);
@@ -352,11 +400,12 @@ function render({ model, el }) {
     table.update();
   }
 
+  /** @param {T.Shown} _ */
   function writeControls({ now, at, step, changed }) {
     for (const name of CHOICES) root.setAttribute(`data-${name}`, typeof now[name] === "object" ? JSON.stringify(now[name] ?? "none").replaceAll('"', "") : String(now[name]));
     root.setAttribute("data-changed", String(changed));
-    querySelect.value = now.query;
-    stepRange.value = at + 1;
+    querySelect.value = String(now.query);
+    stepRange.value = String(at + 1);
     stepRange.setAttribute("aria-valuetext", `step ${at + 1} of ${STEPS.length}, ${step}`);
     write(stepOutput, `${at + 1} of ${STEPS.length}: ${step}`);
     // Not `disabled`: a button that had the focus would drop it, and the next key would reach the notebook.
@@ -365,7 +414,7 @@ function render({ model, el }) {
     edit.setAttribute("aria-pressed", String(now.editing));
     changes.hidden = !now.editing;
     scaledBox.checked = now.scaled;
-    temperatureRange.value = Math.log2(now.temperature);
+    temperatureRange.value = String(Math.log2(now.temperature));
     temperatureRange.setAttribute("aria-valuetext", temperatureOf(now.temperature));
     write(temperatureOutput, temperatureOf(now.temperature));
     reset.setAttribute("aria-disabled", String(!changed));
@@ -375,6 +424,7 @@ function render({ model, el }) {
   }
 
   // ---- the row in numbers
+  /** @param {T.Shown} _ */
   function writeLedger({ now, stages, query, row, at, spot, key, changed }) {
     COLUMNS.forEach(({ spot: its, from, whose }, c) => {
       const hidden = at < from || (whose === "yours" && changed) || (whose === "model" && !changed);
@@ -389,7 +439,7 @@ function render({ model, el }) {
         let shown = say(right, digits);
         if (whose === "model") shown = say(data.untouched.weights[place], digits);
         if (whose === "yours") {
-          const mine = yours[its][place];
+          const mine = yours[its]?.[place] ?? NaN;
           shown = `${agree(its, mine, right, stages.may[place]) ? "=" : "≠"} ${say(mine, digits)}`;
           element.classList.toggle("headroom-differs", shown[0] === "≠");
         }
@@ -400,7 +450,7 @@ function render({ model, el }) {
         if (its === "scores" && !whose) {
           scoreInput.hidden = !input;
           // What the reader is typing stays as it is typed.
-          if ((scoreInput.value === "" || Number(scoreInput.value) !== right) && document.activeElement !== scoreInput) scoreInput.value = Number(right.toFixed(3));
+          if ((scoreInput.value === "" || Number(scoreInput.value) !== right) && document.activeElement !== scoreInput) scoreInput.value = String(Number(right.toFixed(3)));
           element.classList.toggle("headroom-own", owned(now, query, j) !== undefined);
         }
         if (its === "masked") {
@@ -413,9 +463,9 @@ function render({ model, el }) {
       const sum = its === "powers" ? stages.sums[query] : row(stages[its]).reduce((a, b) => a + b);
       write(totals[c], (its === "powers" || its === "weights") && !whose ? say(sum, digits) : "");
     });
-    const powers = COLUMNS.findIndex(({ spot: its }) => its === "powers");
-    heads[powers].lastChild.textContent = (stages.shifts[query] ? `score − ${say(stages.shifts[query])}`.replace("− −", "+ ") : "score") +
+    const exponent = (stages.shifts[query] ? `score − ${say(stages.shifts[query])}`.replace("− −", "+ ") : "score") +
       (now.temperature === 1 ? "" : ` ÷ ${temperatureOf(now.temperature)}`);
+    raised.textContent = exponent;
     foot.hidden = at < 3;
     const ofKey = !["q", "output"].includes(spot);
     lines.forEach(({ key: j, element, sign }) => {
@@ -429,11 +479,12 @@ function render({ model, el }) {
     const way = lines[key].cells[column < 0 ? visible : column].element;
     for (const { cells } of lines) for (const { element } of cells) if (element.hasAttribute("tabindex")) element.tabIndex = element === way ? 0 : -1;
   }
-  /** As Python's comparison does. */
+  /** As Python's comparison does. @param {T.Stage | "output"} stage @param {number} mine @param {number} right @param {unknown} may */
   const agree = (stage, mine, right, may) =>
     mine === right || Math.abs(mine - right) <= 1e-4 * Math.max(1, Math.abs(right)) || (stage === "scores" && !may && mine <= -1e4);
 
   // ---- the step, written out
+  /** @param {T.Chips} part @param {number} size @param {(i: number) => T.Chip} fill @param {number} lit */
   function writeChips(part, size, fill, lit) {
     part.row.hidden = size === 0;
     part.all.forEach(({ label, text, beside, element }, i) => {
@@ -450,9 +501,10 @@ function render({ model, el }) {
       element.tabIndex = i === Math.min(Math.max(lit, 0), size - 1) ? 0 : -1;
     });
   }
+  /** @param {T.Shown} view */
   function writeWorking(view) {
     const { now, stages, query, step, row, spot, key } = view;
-    const [dot, score, masked, share] = ["dots", "scores", "masked", "weights"].map((name) => row(stages[name])[key]);
+    const [dot, score, masked, share] = SPOTS.map((name) => row(stages[name])[key]);
     const entry = cutEntry(view.entry, step === "mix" ? d_v : d_k);
     const name = sayKey(key);
     const own = owned(now, query, key);
@@ -466,12 +518,12 @@ function render({ model, el }) {
     } else if (step === "scale") {
       write(working.lead, `The score of ${name}: ` + (own !== undefined ? `you set it to ${say(own)}; the model's is ${say(data.untouched.scores[query * n_keys + key])}.`
         : now.scaled ? `${say(dot)} ÷ √${d_k} = ${say(dot)} ÷ ${plain(rootOfWidth)} = ${say(score)}.` : `${say(dot)}, not divided.`));
-      writeChips(working, 0);
+      writeChips(working, 0, () => ({ name: "", value: "" }), -1);
       write(working.end, "");
     } else if (step === "mask") {
       write(working.lead, masked === -Infinity ? `${capital(quoted("queries", query))} may not attend to ${name}: its score ${say(score)} becomes −∞, and e to the power of −∞ is 0.`
         : `${capital(quoted("queries", query))} may attend to ${name}: its score stays ${say(score)}.`);
-      writeChips(working, 0);
+      writeChips(working, 0, () => ({ name: "", value: "" }), -1);
       write(working.end, "");
     } else if (step === "softmax") {
       write(working.lead, `e to the power of each score${T === 1 ? "" : ` ÷ ${temperatureOf(T)}`}` +
@@ -488,6 +540,7 @@ function render({ model, el }) {
       write(working.end, `Their sum is entry ${entry + 1} of the output: ${say(total)}.`);
     }
   }
+  /** @param {T.Shown} _ */
   function writeOutcome({ stages, query, step, spot, entry, changed }) {
     outcome.element.hidden = step !== "mix";
     if (outcome.element.hidden) return;
@@ -504,24 +557,29 @@ function render({ model, el }) {
   }
 
   // ---- the matrices
-  /** Where what is pointed at comes from and goes to: [matrix, row or null for all, column or null for all]. */
+  /** Where what is pointed at comes from and goes to: [matrix, row or null for all, column or null for all]. @param {T.Shown} _ */
   function lights({ query, spot, key, entry }) {
     const ofValue = cutEntry(entry, d_v);
+    /** @type {T.Light[]} */
     const whole = [["q", query, null], ["k", key, null]];
-    return {
+    /** @type {Partial<Record<T.Spot, T.Light[]>>} */
+    const all = {
       q: [["q", query, null], ["q", query, entry], ["k", null, entry], ["s", query, null]],
       k: [...whole, ["q", query, entry], ["k", key, entry], ["s", query, key]],
       v: [["v", key, null], ["v", key, ofValue], ["s", query, key], ["o", query, ofValue]],
       weights: [...whole, ["s", query, key], ["v", key, null], ["o", query, null]],
       output: [["q", query, null], ["s", query, null], ["v", null, ofValue], ["o", query, ofValue]],
-    }[spot] ?? [...whole, ["s", query, key]];
+    };
+    return all[spot] ?? [...whole, ["s", query, key]];
   }
+  /** @param {T.Shown} _ @returns {[Float64Array, string]} */
   function shownScores({ stages, at }) {
     if (at >= 3) return [stages.weights, "weights, after the softmax"];
     if (at === 2) return [stages.masked, "scores, after the mask (× hidden)"];
     return at === 1 ? [stages.scores, "scores"] : [stages.dots, "dot products Q Kᵀ"];
   }
-  function extent(values, signed) {
+  /** @param {Float64Array} values @returns {[low: number, high: number]} */
+  function extent(values, signed = false) {
     const finite = values.filter(Number.isFinite);
     if (signed) {
       const most = Math.max(0, ...finite.map(Math.abs));
@@ -529,15 +587,18 @@ function render({ model, el }) {
     }
     return finite.length ? [Math.min(...finite), Math.max(...finite)] : [0, 0];
   }
+  /** @param {T.Painted} view */
   function paintMatrices(view) {
     const { stages, at, query, now } = view;
     const [scores, text] = shownScores(view);
     const entries = [q, k, v].map(({ values }) => extent(values, true)[1]);
+    /** @type {[low: number, high: number]} */
     const scale = [-Math.max(...entries), Math.max(...entries)];
+    /** @type {[low: number, high: number]} */
     const own = at >= 3 ? [0, extent(scores)[1]] : extent(scores);
     const lit = lights(view);
     const values = { q: q.values, k: k.values, v: v.values, s: scores, o: stages.output };
-    const laid = Object.values(matrices).map((one) => ({ one, ...lay(one) }));
+    const laid = matrices.map((one) => ({ one, ...lay(one) }));
     const common = Math.min(...laid.map(({ w }) => w)); // without numbers, all cells are of one size
     for (const { one, left, w } of laid) {
       const waits = one.name === "o" && at < 4;
@@ -554,18 +615,20 @@ function render({ model, el }) {
     entryLegend.set(...scale, "Q, K, V and the output share one scale.");
     scoreLegend.set(...own, `${capital(text)}: one scale for all rows.${now.temperature !== 1 && at >= 3 ? ` Temperature ${temperatureOf(now.temperature)}.` : ""}`);
   }
+  /** @param {string} word */
   const cut = (word) => (word.length > 9 ? `${word.slice(0, 8)}…` : word);
-  /** The room that names take, in pixels. */
+  /** The room that names take, in pixels. @param {Canvas} canvas @param {Side} side @param {number} size */
   function widest(canvas, side, size) {
     const context = penOf(canvas);
     context.font = "bold 12px system-ui, sans-serif"; // as wide as a name becomes when its row is lit
     return Math.ceil(Math.min(64, Math.max(...upTo(size).map((i) => context.measureText(cut(wordOf(side, i))).width)))) + 8;
   }
-  /** Where a matrix's cells start, and how wide they may be. */
+  /** Where a matrix's cells start, and how wide they may be. @param {T.Picture} _ */
   function lay({ canvas, side, rows, columns }) {
     const left = widest(canvas, side, rows);
     return { left, w: Math.min(CELL + 6, (canvas.clientWidth - left - 3) / columns) };
   }
+  /** @param {T.Picture} one @param {T.Painted} view @param {Float64Array} values @param {[low: number, high: number]} scale @param {T.Light[]} lit @param {T.Laid} laid */
   function paintMatrix({ name, rows, columns, side, canvas }, view, values, [low, high], lit, { left, w, waits, crossed }) {
     const { colours, query, stages } = view;
     const ht = Math.max(14, Math.min(22, w));
@@ -577,7 +640,9 @@ function render({ model, el }) {
     for (const [what, value] of Object.entries({ left, top, cellWidth: w, cellHeight: ht })) canvas.dataset[what] = value.toFixed(3);
     const { context } = prepare(canvas);
     const numbered = w >= NUMBERED && !waits;
+    /** @param {number} i @param {number} j */
     const crosses = (i, j) => crossed && !stages.may[i * columns + j];
+    /** @param {number} i @param {number} j */
     const hidden = (i, j) => waits || crosses(i, j) || !Number.isFinite(values[i * columns + j]);
     const cells = bitmap(rows, columns, (i) => ({ values: upTo(columns).map((j) => (hidden(i, j) ? NaN : values[i * columns + j])), low, high }));
     context.drawImage(cells, left, top, columns * w, rows * ht);
@@ -597,9 +662,12 @@ function render({ model, el }) {
     for (let j = 1; j < columns; j++) context.rect(left + j * w - 0.25, top, 0.5, rows * ht);
     context.fillStyle = "rgb(255 255 255 / 0.6)";
     context.fill();
+    /** @param {number} i */
     const rowLit = (i) => lit.some(([, row]) => row === i);
+    /** @param {number} j */
     const columnLit = (j) => lit.some(([, , column]) => column === j);
     context.fillStyle = colours.text;
+    /** @param {boolean} bold */
     const font = (bold) => (context.font = `${bold ? "bold " : ""}12px system-ui, sans-serif`);
     for (let i = 0; i < rows; i++) {
       context.textAlign = "right";
@@ -617,6 +685,7 @@ function render({ model, el }) {
       context.restore();
     }
     // Wide bands first, so that a single cell's frame stays on top.
+    /** @param {T.Light} _ */
     const wide = ([, row, column]) => (row === null || column === null ? 0 : 1);
     for (const [, row, column] of [...lit].sort((a, b) => wide(a) - wide(b))) {
       const [x, y] = [left + (column === null ? 0 : column * w), top + (row === null ? 0 : row * ht)];
@@ -624,9 +693,10 @@ function render({ model, el }) {
     }
     if (!lit.length && "qso".includes(name)) paintLit(context, left, top + query * ht, columns * w, ht, name, colours, true);
   }
-  /** A frame around cells: queries solid blue, keys dashed orange, values dotted green, scores and output plain. */
+  /** A frame around cells: queries solid blue, keys dashed orange, values dotted green, scores and output plain. @param {Pen} context @param {number} x @param {number} y @param {number} w @param {number} height @param {T.Letter} name @param {Colours} colours @param {boolean} [thin] */
   function paintLit(context, x, y, w, height, name, colours, thin = false) {
-    const kind = { q: "q", k: "k", v: "v" }[name];
+    const kind = name === "s" || name === "o" ? null : name;
+    /** @param {string} style @param {number} width @param {number[]} [dash] */
     const line = (style, width, dash = []) => {
       context.setLineDash(dash);
       context.strokeStyle = style;
@@ -640,12 +710,16 @@ function render({ model, el }) {
     context.setLineDash([]);
   }
 
+  /** @param {T.Shown} _ */
   function fillTable({ stages, query }) {
+    /** @param {string} text */
     const head = (text) => h("th", { scope: "col" }, text);
+    /** @param {string} caption @param {Side} side @param {number} rows @param {number} columns @param {Float64Array} values @param {(i: number) => string} names @param {number} [digits] */
     const numbers = (caption, side, rows, columns, values, names, digits = 3) => h("table", {}, h("caption", {}, caption),
       h("thead", {}, h("tr", {}, h("td"), ...upTo(columns).map((j) => head(names(j))))),
       h("tbody", {}, ...upTo(rows).map((i) => h("tr", {}, h("th", { scope: "row" }, side === "keys" ? sayKey(i) : sayQuery(i)),
         ...upTo(columns).map((j) => h("td", {}, say(values[i * columns + j], digits)))))));
+    /** @param {number} c */
     const entry = (c) => `entry ${c + 1}`;
     return h("div", {}, h("p", {}, `The query that is followed: ${sayQuery(query)}.`),
       numbers("Q, the queries", "queries", n_queries, d_k, q.values, entry), numbers("K, the keys", "keys", n_keys, d_k, k.values, entry),
@@ -657,23 +731,25 @@ function render({ model, el }) {
 
   // ------------------------------------------------ pointer
   const leave = () => point(null);
-  const scoreSpot = () => ({ compare: "dots", scale: "scores", mask: "masked" }[choice.now().step] ?? "weights");
-  /** The cell of a matrix as what is pointed at. */
+  const scoreSpot = () => SPOTS[Math.min(STEPS.indexOf(choice.now().step), 3)];
+  /** The cell of a matrix as what is pointed at. @param {T.Picture} _ */
   function inMatrix({ name, rows, columns, canvas }) {
-    return (event) => {
+    return (/** @type {MouseEvent} */ event) => {
       const r = canvas.getBoundingClientRect();
+      /** @param {string} what */
       const laid = (what) => Number(canvas.dataset[what]);
       const [row, column] = [Math.floor((event.clientY - r.top - laid("top")) / laid("cellHeight")), Math.floor((event.clientX - r.left - laid("left")) / laid("cellWidth"))];
       if (row < 0 || row >= rows || column >= columns) return null;
       return spotOf(name, row, Math.max(0, column));
     };
   }
+  /** @param {T.Letter} name @param {number} row @param {number} column @returns {T.At | null} */
   function spotOf(name, row, column) {
     if (name === "k" || name === "v") return { spot: name, key: row, entry: column };
     if (name === "o" && choice.now().step !== "mix") return null;
     return { query: row, ...(name === "s" ? { spot: scoreSpot(), key: column } : { spot: name === "q" ? "q" : "output", entry: column }) };
   }
-  for (const one of Object.values(matrices)) {
+  for (const one of matrices) {
     const at = inMatrix(one);
     onPointer(one.canvas, signal, (event) => {
       const found = at(event);
@@ -686,31 +762,35 @@ function render({ model, el }) {
       one.canvas.focus({ preventScroll: true });
     });
   }
+  /** @param {HTMLElement} target @param {string} type @param {(event: any) => void} handle */
   function on(target, type, handle) {
     target.addEventListener(type, handle, { signal });
   }
+  /** @param {Element} target */
   const ledgerSpot = (target) => {
-    const td = target.closest("td[data-key], th[data-key]");
-    if (!td) return null;
-    const j = Number(td.dataset.key);
-    return td.dataset.spot ? { spot: td.dataset.spot, key: j } : { spot: scoreSpot(), key: j };
+    const line = lines.find(({ element }) => element.contains(target));
+    const column = line ? line.cells.findIndex(({ element }) => element.contains(target)) : -1;
+    return line && (column >= 0 || line.head.contains(target)) ? { spot: column < 0 ? scoreSpot() : COLUMNS[column].spot, key: line.key } : null;
   };
+  /** @type {(part: T.Chips) => (target: Element) => T.At | null} */
   const chipSpot = (part) => (target) => {
-    const chip = target.closest("[data-chip]");
-    if (!chip) return null;
-    const i = Number(chip.dataset.chip);
+    const i = part.all.findIndex(({ element }) => element.contains(target));
+    if (i < 0) return null;
     if (part === outcome) return { spot: "output", entry: i };
     const view = see(choice.now());
-    return { compare: { spot: "k", key: view.key, entry: i }, softmax: { spot: "powers", key: i }, mix: { spot: "v", key: i, entry: cutEntry(view.entry, d_v) } }[view.step];
+    if (view.step === "compare") return { spot: "k", key: view.key, entry: i };
+    return view.step === "mix" ? { spot: "v", key: i, entry: cutEntry(view.entry, d_v) } : { spot: "powers", key: i };
   };
-  for (const [element, at] of [[ledger, ledgerSpot], [working.row, chipSpot(working)], [outcome.row, chipSpot(outcome)]]) {
-    onPointer(element, signal, (event) => { const found = at(event.target); if (found) point(found); }, leave);
+  /** @type {[HTMLElement, (target: Element) => T.At | null][]} */
+  const rows = [[ledger, ledgerSpot], [working.row, chipSpot(working)], [outcome.row, chipSpot(outcome)]];
+  for (const [element, at] of rows) {
+    onPointer(element, signal, (event) => { const found = at(targetOf(event)); if (found) point(found); }, leave);
     on(element, "focusin", (event) => { // to have the focus is to be pointed at
-      const found = at(event.target);
-      if (found && !choice.now().locked && event.target.matches(":focus-visible")) choice.choose(place(found));
+      const found = at(targetOf(event));
+      if (found && !choice.now().locked && targetOf(event).matches(":focus-visible")) choice.choose(place(found));
     });
     on(element, "click", (event) => {
-      const found = !event.target.closest("input") && at(event.target);
+      const found = !targetOf(event).closest("input") && at(targetOf(event));
       if (found) hold(found);
     });
   }
@@ -730,16 +810,20 @@ function render({ model, el }) {
     on(scoreInput, "blur", () => schedule()); // an empty field shows its number again
     on(maskBox, "change", () => flip(choice.now().query, j));
   }
-  for (const { stage, show, query, column } of checks) {
-    if (!show) continue;
+  for (const one of checks) {
+    if (one.ok) continue;
+    const { stage, show, query, column } = one;
     on(show, "click", () => choice.choose({
       query, step: STEP_OF[stage], spot: stage, key: stage === "output" ? null : column, entry: stage === "output" ? column : null, locked: true,
     }));
   }
 
   // ------------------------------------------------ keys
+  /** @type {Record<string, number[]>} */
   const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  /** @param {number} value @param {number} size */
   const clamp = (value, size) => Math.min(size - 1, Math.max(0, value));
+  /** @param {T.Picture} one @param {number[]} _ */
   function inCanvas(one, [down, right]) {
     const view = see(choice.now());
     const rowNow = "qso".includes(one.name) ? view.query : view.key;
@@ -747,6 +831,7 @@ function render({ model, el }) {
     const found = spotOf(one.name, clamp(rowNow + down, one.rows), clamp(columnNow + right, one.columns));
     if (found) choice.choose({ ...place(found), ...(found.query === undefined ? {} : { query: found.query }) });
   }
+  /** @param {HTMLElement} td @param {number[]} _ */
   function inLedger(td, [down, right]) {
     const j = clamp(Number(td.dataset.key) + down, n_keys);
     const cells = lines[j].cells.map((one) => one.element);
@@ -760,25 +845,28 @@ function render({ model, el }) {
     cells[columns[to]].focus();
     choice.choose(place({ spot: COLUMNS[columns[to]].spot, key: j }));
   }
+  /** @param {T.Chips} part @param {HTMLElement} chip @param {number[]} _ */
   function inChips(part, chip, [down, right]) {
     const shown = part.all.filter(({ element }) => !element.hidden);
     const to = shown[clamp(Number(chip.dataset.chip) + down + right, shown.length)].element;
     to.focus();
-    choice.choose(place(chipSpot(part)(to)));
+    const found = chipSpot(part)(to);
+    if (found) choice.choose(place(found));
   }
   guardKeys(root, signal, (event) => {
-    const { key: pressed, target } = event;
+    const [pressed, target] = [event.key, targetOf(event)];
     if (pressed === "Escape") {
       choice.choose({ locked: false, spot: null, key: null, entry: null });
       return true;
     }
-    if (target.matches("[data-part=score-input]") && (pressed === "ArrowUp" || pressed === "ArrowDown")) {
-      const { key: j } = lines.find(({ scoreInput }) => scoreInput === target);
-      target.value = Number(target.value) + (pressed === "ArrowUp" ? SCORE_STEP : -SCORE_STEP);
-      setScore(choice.now().query, j, Number(target.value));
+    const typed = lines.find(({ scoreInput }) => scoreInput === target);
+    if (typed && (pressed === "ArrowUp" || pressed === "ArrowDown")) {
+      const value = Number(typed.scoreInput.value) + (pressed === "ArrowUp" ? SCORE_STEP : -SCORE_STEP);
+      typed.scoreInput.value = String(value);
+      setScore(choice.now().query, typed.key, value);
       return true;
     }
-    const matrix = Object.values(matrices).find(({ canvas }) => canvas === target);
+    const matrix = matrices.find(({ canvas }) => canvas === target);
     const td = target.matches("td[data-spot]") ? target : null;
     const part = target.matches("[data-chip]") ? (outcome.row.contains(target) ? outcome : working) : null;
     if (!matrix && !td && !part) return false;
@@ -789,7 +877,7 @@ function render({ model, el }) {
     } else if (pressed in ARROWS) {
       if (matrix) inCanvas(matrix, ARROWS[pressed]);
       else if (td) inLedger(td, ARROWS[pressed]);
-      else inChips(part, target, ARROWS[pressed]);
+      else if (part) inChips(part, target, ARROWS[pressed]);
     } else if ((pressed === "Enter" || pressed === " ") && !part) choice.choose({ locked: !choice.now().locked }); // a chip is a button
     else return false;
     return true;

@@ -379,6 +379,11 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
   };
 }
 
+/** The element in which something has happened. @param {Event} event */
+export function targetOf(event) {
+  return /** @type {HTMLElement} */ (event.target);
+}
+
 /** Call `at(event)` when the pointer has moved: browsers repeat its last move when the page scrolls under it.
  * @param {HTMLElement} element @param {AbortSignal} signal @param {(event: PointerEvent) => void} at @param {() => void} leave */
 export function onPointer(element, signal, at, leave) {

@@ -459,3 +459,119 @@ export namespace AttentionExplorer {
     ht(queries: number, all: DOMRect): number;
   }
 }
+
+export namespace AttentionStepper {
+  type Step = "compare" | "scale" | "mask" | "softmax" | "mix";
+  /** The kinds of numbers of which a query has one for each key. */
+  type Stage = "dots" | "scores" | "masked" | "powers" | "weights";
+  type Spot = "q" | "k" | "v" | Stage | "output";
+  type Given = "scores" | "weights" | "output";
+  /** What the reader changes. */
+  interface Changes {
+    temperature: number;
+    scaled: boolean;
+    flipped: [query: number, key: number][];
+    edited: [query: number, key: number, value: number][];
+  }
+  interface Now extends Changes {
+    query: number;
+    step: Step;
+    spot: Spot | null;
+    key: number | null;
+    entry: number | null;
+    locked: boolean;
+    editing: boolean;
+  }
+  interface Facts {
+    n_queries: number;
+    n_keys: number;
+    d_k: number;
+    d_v: number;
+    queries: string[] | null;
+    keys: string[] | null;
+    crossed: boolean;
+    given: Given[];
+    check: ({ stage: Given; says: string } & ({ ok: true } | { ok: false; query: number; column: number }))[];
+  }
+  interface Traits extends Now {
+    _numbers: Bytes;
+    _mask: Bytes;
+    _yours: Bytes;
+    _facts: Facts;
+  }
+  interface Matrix {
+    rows: number;
+    columns: number;
+    values: Float64Array;
+  }
+  /** Every step for every query. */
+  interface Stages extends Record<Stage, Float64Array> {
+    may: Uint8Array;
+    sums: Float64Array;
+    shifts: Float64Array;
+    output: Float64Array;
+  }
+  /** What is shown; see `see`. */
+  interface Shown {
+    now: Now;
+    stages: Stages;
+    query: number;
+    step: Step;
+    row<Values extends Float64Array | Uint8Array>(values: Values): Values;
+    best: number;
+    at: number;
+    spot: Spot;
+    key: number;
+    entry: number;
+    changed: boolean;
+  }
+  interface Painted extends Shown {
+    colours: Colours;
+  }
+  /** What is pointed at. */
+  interface At {
+    spot: Spot;
+    query?: number;
+    key?: number;
+    entry?: number;
+  }
+  type Letter = "q" | "k" | "v" | "s" | "o";
+  /** A matrix as it is drawn. */
+  interface Picture {
+    name: Letter;
+    rows: number;
+    columns: number;
+    side: Side;
+    canvas: Canvas;
+    title: HTMLElement;
+    box: HTMLElement;
+  }
+  /** A matrix and its row and column, or null for all of them. */
+  type Light = [name: Letter, row: number | null, column: number | null];
+  interface Laid {
+    left: number;
+    w: number;
+    waits: boolean;
+    crossed: boolean;
+  }
+  /** A sum, written out in chips. */
+  interface Chips {
+    lead: HTMLElement;
+    end: HTMLElement;
+    row: HTMLElement;
+    element: HTMLElement;
+    all: { label: HTMLElement; text: HTMLElement; beside: HTMLElement; element: HTMLElement }[];
+  }
+  interface Chip {
+    name: string;
+    value: string;
+    more?: string;
+    spoken?: string;
+  }
+  interface Column {
+    spot: Stage;
+    from: number;
+    title: Child[];
+    whose?: "yours" | "model";
+  }
+}
