@@ -25,13 +25,18 @@
  *   data-prefix: the text before this step; data-candidate: the token that it writes; data-complete: whether all is known
  */
 import {
-  bitmap, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, prepare,
-  repaint, sayHead, tableView, themeColours, uniqueName, visible, write,
+  bitmap, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number, pairs, prepare,
+  repaint, sayHead, tableView, targetOf, themeColours, uniqueName, visible, write,
 } from "./shared.js";
+/** @import { Child, Colours, Model, On, View, DecodingStepper as T } from "./types" */
 
 /** @type {(keyof T.Now)[]} */
 const CHOICES = ["source", "method", "temperature", "seed", "beams", "step", "hypothesis", "taken", "layer", "head"];
+/** @type {(keyof T.Traits)[]} */
 const DATA = ["_facts", "_prefixes", "_logits", "_attention", "_seeds", "_noise"];
+const SVG = "http://www.w3.org/2000/svg";
+/** @type {T.Method[]} */
+const METHODS = ["greedy", "sampling", "beam"]; // in the menu's order
 const ROWS = 6; // candidates that have a row of their own
 const PATIENCE_MS = 2500; // then what waits for Python says that it needs it
 const ROW_HEIGHT = 17; // of the alignment, in pixels
@@ -39,33 +44,38 @@ const NODE = { width: 58, height: 36, across: 73, down: 42 }; // of the tree, in
 
 // ---------------------------------------------------------------- what the model has answered
 
+/** @param {Model<T.Traits>} model */
 function readAnswers(model) {
   const facts = model.get("_facts");
   const { n_layers, n_heads, max_tokens, tokens, eos, sources } = facts;
   const n_target = tokens.length;
   const [logits, attention] = [decode(Float32Array, model.get("_logits")), decode(Uint16Array, model.get("_attention"))];
   const [seeds, noise] = [model.get("_seeds"), decode(Float32Array, model.get("_noise"))];
+  /** @type {Map<string, { logits: number, attention: number }>} */
   const places = new Map(); // "text:prefix" → where its numbers start
   let start = 0;
   model.get("_prefixes").forEach(([which, ...prefix], i) => {
     places.set(`${which}:${prefix}`, { logits: i * n_target, attention: start });
     start += n_layers * n_heads * sources[which].words.length;
   });
+  /** @param {number} which @param {T.Prefix} prefix */
   const place = (which, prefix) => places.get(`${which}:${prefix}`);
+  /** @param {T.Prefix} prefix */
   const ended = (prefix) => prefix.at(-1) === eos;
 
+  /** @param {number} which @param {T.Prefix} prefix */
   function logitsOf(which, prefix) {
     const at = place(which, prefix);
     return at ? logits.subarray(at.logits, at.logits + n_target) : null;
   }
-  /** The logarithms of the probabilities, as numbers of 64 bits. */
+  /** The logarithms of the probabilities, as numbers of 64 bits. @param {Float32Array} logits */
   function logShares(logits) {
     const most = logits.reduce((a, b) => Math.max(a, b));
     const below = Array.from(logits, (logit) => logit - most);
     const total = Math.log(below.reduce((sum, one) => sum + Math.exp(one), 0));
     return below.map((one) => one - total);
   }
-  /** Where the step after a prefix looks; head null: the mean of the heads. */
+  /** Where the step after a prefix looks; head null: the mean of the heads. @param {number} which @param {T.Prefix} prefix @param {number} layer @param {number | null} head */
   function weights(which, prefix, layer, head) {
     const keys = sources[which].words.length;
     const out = new Float32Array(keys);
@@ -78,35 +88,40 @@ function readAnswers(model) {
     }
     return out;
   }
-  /** What decides the draw of a step: see `draw`. */
+  /** What decides the draw of a step: see `draw`. @param {number} seed @param {number} step */
   function noiseOf(seed, step) {
     const at = seeds.indexOf(seed);
     return at < 0 ? null : noise.subarray((at * max_tokens + step) * n_target, (at * max_tokens + step + 1) * n_target);
   }
-  const largest = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
-  /** As torch.multinomial: the largest probability / noise, with exponential noise. */
+  /** @param {ArrayLike<number>} values */
+  const largest = (values) => Array.from(values).reduce((best, value, i, all) => (value > all[best] ? i : best), 0);
+  /** As torch.multinomial: the largest probability / noise, with exponential noise. @param {Float32Array} logits @param {number} temperature @param {Float32Array} noise */
   const draw = (logits, temperature, noise) => largest(logShares(logits.map((logit) => logit / temperature)).map((share, i) => share - Math.log(noise[i])));
 
-  /** What greedy decoding or sampling writes: { tokens, own (what the model would write), missing (what it would need to go on) }. */
+  /** What greedy decoding or sampling writes: { tokens, own (what the model would write), missing (what it would need to go on) }. @param {number} which @param {T.Now} _ @returns {{ tokens: T.Prefix, own: number[], missing: T.Seen["missing"] }} */
   function written(which, { method, temperature, seed, taken }) {
     const decided = new Map(taken.map(([step, token]) => [step, tokens.indexOf(token)]));
+    /** @type {[T.Prefix, number[]]} */
     const [path, own] = [[], []];
     while (path.length < max_tokens && !ended(path)) {
       const step = path.length;
       const logits = logitsOf(which, path);
       const noise = method === "sampling" ? noiseOf(seed, step) : null;
       if (!logits || (method === "sampling" && !noise)) return { tokens: path, own, missing: logits ? "noise" : "logits" };
-      own.push(method === "sampling" ? draw(logits, temperature, noise) : largest(logits));
-      path.push(decided.get(step) ?? own.at(-1));
+      const its = noise ? draw(logits, temperature, noise) : largest(logits);
+      own.push(its);
+      path.push(decided.get(step) ?? its);
     }
     return { tokens: path, own, missing: null };
   }
-  /** Beam search: a level for each length, { kept, dropped }, the likeliest first; dropped: the best of those that were. */
+  /** Beam search: a level for each length, { kept, dropped }, the likeliest first; dropped: the best of those that were. @param {number} which @param {number} width */
   function search(which, width) {
+    /** @type {T.Level[]} */
     const levels = [{ kept: [{ prefix: [], score: 0, parent: 0, ended: false }], dropped: [] }];
-    while (levels.length <= max_tokens && !levels.at(-1).kept.every((one) => one.ended)) {
+    while (levels.length <= max_tokens && !levels[levels.length - 1].kept.every((one) => one.ended)) {
+      /** @type {T.Hypothesis[]} */
       const ways = [];
-      for (const [parent, one] of levels.at(-1).kept.entries()) {
+      for (const [parent, one] of levels[levels.length - 1].kept.entries()) {
         if (one.ended) { // goes on as it is, at no cost
           ways.push({ ...one, parent });
           continue;
@@ -120,32 +135,37 @@ function readAnswers(model) {
     }
     return { levels, missing: false };
   }
+  /** @type {Map<string, T.Search>} */
   const searched = new Map();
   return {
     ...facts, ended, logitsOf, logShares, weights, noiseOf, written,
+    /** @param {number} which @param {number} width */
     search(which, width) {
       const name = `${which}:${width}`;
-      if (!searched.has(name)) searched.set(name, search(which, width));
-      return searched.get(name);
+      const known = searched.get(name) ?? search(which, width);
+      searched.set(name, known);
+      return known;
     },
+    /** @param {string} text */
     which: (text) => sources.findIndex((source) => source.text === text),
   };
 }
 
-/** A probability as readers see it: three digits, and powers of ten where these would say 0.000. */
+/** A probability as readers see it: three digits, and powers of ten where these would say 0.000. @param {number} value */
 function share(value) {
   if (value === 0 || value >= 0.0005) return number(value, 3);
   const [digit, power] = value.toExponential(0).split("e-");
-  return `${digit}·10⁻${[...power].map((one) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[one]).join("")}`;
+  return `${digit}·10⁻${[...power].map((one) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(one)]).join("")}`;
 }
 
-/** A log-probability; of a certainty it is 0, not −0.00. */
+/** A log-probability; of a certainty it is 0, not −0.00. @param {number} value @param {number} [digits] */
 function logarithm(value, digits = 2) {
   return number(Math.abs(value) < 0.5 / 10 ** digits ? 0 : value, digits);
 }
 
 // ---------------------------------------------------------------- one view
 
+/** @param {View<T.Traits>} _ */
 function render({ model, el }) {
   let answers = readAnswers(model);
   let version = 0; // of the answers
@@ -155,101 +175,117 @@ function render({ model, el }) {
   const ended = new AbortController(); // ends every listener with the view
   const { signal } = ended;
 
-  /** What is shown, worked out: everything that follows from the choices. */
+  /** What is shown, worked out: everything that follows from the choices. @param {T.Now} now */
   function look(now) {
     const which = answers.which(now.source);
-    const beam = now.method === "beam";
-    const view = { now, which, beam, words: answers.sources[which].words.map(visible) };
-    if (!beam) {
-      const path = answers.written(which, now);
-      view.steps = path.tokens.length + (path.missing ? 1 : 0);
-      view.step = Math.min(now.step, view.steps - 1);
-      view.complete = !path.missing;
-      view.path = path.tokens;
-      view.missing = path.missing;
-      view.prefix = path.tokens.slice(0, view.step);
-      view.token = path.tokens[view.step] ?? null;
-      view.own = path.own[view.step] ?? null;
-    } else {
-      const { levels, missing } = answers.search(which, now.beams);
-      view.levels = levels;
-      view.steps = levels.length - 1 + missing;
-      view.step = Math.min(now.step, view.steps - 1);
-      view.complete = !missing;
-      const { kept } = levels[view.step];
-      const winner = levels.at(-1).kept[0].prefix;
-      const leads = ({ prefix }) => String(prefix) === String(winner.slice(0, view.step));
-      view.rank = now.hypothesis !== null && now.hypothesis < kept.length ? now.hypothesis : Math.max(0, kept.findIndex(leads));
-      view.hypothesis = kept[view.rank];
-      view.over = view.hypothesis.ended; // nothing is written any more: its last step is shown
-      view.prefix = view.over ? view.hypothesis.prefix.slice(0, -1) : view.hypothesis.prefix;
-      view.children = (levels[view.step + 1]?.kept ?? []).map((one, rank) => ({ ...one, rank })).filter((one) => one.parent === view.rank);
-      view.child = (leads(view.hypothesis) && view.children.find(({ prefix }) => String(prefix) === String(winner.slice(0, view.step + 1)))) || view.children[0];
-      view.path = view.prefix;
-      view.token = view.over ? answers.eos : view.child ? view.child.prefix.at(-1) : null;
-    }
-    view.logits = answers.logitsOf(which, view.prefix);
-    if (view.logits) {
-      view.logShares = answers.logShares(view.logits);
-      view.plain = view.logShares.map(Math.exp); // at temperature 1
-      view.shares = now.method === "sampling" ? answers.logShares(view.logits.map((one) => one / now.temperature)).map(Math.exp) : view.plain;
-      view.order = [...view.shares.keys()].sort((a, b) => view.shares[b] - view.shares[a]);
-      if (beam && view.token === null && view.levels[view.step + 1]) view.token = view.order[0]; // all its ways are dropped
-      view.weights = answers.weights(which, view.prefix, now.layer, now.head);
+    const seen = now.method === "beam" ? lookAtBeams(now, which) : lookAtText(now, which);
+    const logits = answers.logitsOf(which, seen.prefix);
+    const weights = answers.weights(which, seen.prefix, now.layer, now.head);
+    /** @type {T.Shown} */
+    const view = { now, which, words: answers.sources[which].words.map(visible), ...seen, candidates: null };
+    if (logits && weights) {
+      const logShares = answers.logShares(logits);
+      const plain = logShares.map(Math.exp); // at temperature 1
+      const shares = now.method === "sampling" ? answers.logShares(logits.map((one) => one / now.temperature)).map(Math.exp) : plain;
+      const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]);
+      if (view.beam && view.token === null && view.beam.levels[view.step + 1]) view.token = order[0]; // all its ways are dropped
+      view.candidates = { logits, logShares, plain, shares, order, weights };
     }
     return view;
   }
+  /** The same for one text, without what follows from its prefix. @param {T.Now} now @param {number} which @returns {T.Seen} */
+  function lookAtText(now, which) {
+    const { tokens, own, missing } = answers.written(which, now);
+    const steps = tokens.length + (missing ? 1 : 0);
+    const step = Math.min(now.step, steps - 1);
+    return { steps, step, complete: !missing, path: tokens, missing, prefix: tokens.slice(0, step), token: tokens[step] ?? null, own: own[step] ?? null, beam: null };
+  }
+  /** The same for beam search. @param {T.Now} now @param {number} which @returns {T.Seen} */
+  function lookAtBeams(now, which) {
+    const { levels, missing } = answers.search(which, now.beams);
+    const steps = levels.length - 1 + (missing ? 1 : 0);
+    const step = Math.min(now.step, steps - 1);
+    const { kept } = levels[step];
+    const winner = levels[levels.length - 1].kept[0].prefix;
+    /** @param {T.Hypothesis} _ */
+    const leads = ({ prefix }) => String(prefix) === String(winner.slice(0, step));
+    const rank = now.hypothesis !== null && now.hypothesis < kept.length ? now.hypothesis : Math.max(0, kept.findIndex(leads));
+    const hypothesis = kept[rank];
+    const over = hypothesis.ended; // nothing is written any more: its last step is shown
+    const prefix = over ? hypothesis.prefix.slice(0, -1) : hypothesis.prefix;
+    const children = (levels[step + 1]?.kept ?? []).map((one, its) => ({ ...one, rank: its })).filter((one) => one.parent === rank);
+    const child = (leads(hypothesis) && children.find((one) => String(one.prefix) === String(winner.slice(0, step + 1)))) || children[0] || null;
+    const token = over ? answers.eos : child ? child.prefix[child.prefix.length - 1] : null;
+    return { steps, step, complete: !missing, path: prefix, missing: null, prefix, token, own: null, beam: { levels, rank, hypothesis, over, children, child } };
+  }
 
   // ------------------------------------------------ words
+  /** @param {number} token */
   const name = (token) => visible(answers.tokens[token]);
+  /** @param {number} token */
   const special = (token) => /^<.+>$/.test(answers.tokens[token]);
+  /** @param {T.Prefix} prefix */
   const textOf = (prefix) => prefix.filter((token) => !special(token)).map((token) => answers.tokens[token]).join("");
+  /** @param {number} token */
   const sayToken = (token) => (token === answers.eos ? "<eos> (the end)" : special(token) ? answers.tokens[token] : `“${name(token)}”`);
+  /** @param {T.Prefix} prefix */
   const sayPrefix = (prefix) => (prefix.length ? `After “${textOf(prefix)}”` : "At the beginning");
+  /** @param {number} n @param {string} what */
   const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+  /** @param {number} value */
   const whole = (value) => value.toLocaleString("en");
 
+  /** @param {T.Shown} view */
   function sayAll(view) {
-    const { now, beam, step, steps, prefix, token, shares, order, complete } = view;
+    const { now, beam, step, steps, prefix, token, complete } = view;
     const how = {
       greedy: "greedy", sampling: `sampling at temperature ${number(now.temperature, 1)} with seed ${now.seed}`,
       beam: `beam search with ${now.beams} ${now.beams === 1 ? "hypothesis" : "hypotheses"}`,
     }[now.method];
     const place = `Step ${step + 1} of ${complete ? steps : `at least ${steps}`}, ${how}. `;
-    if (!view.logits) return `${place}What follows “${textOf(prefix)}” has not been computed.`;
+    if (!view.candidates) return `${place}What follows “${textOf(prefix)}” has not been computed.`;
+    const { shares, order, weights } = view.candidates;
     const [first, second] = order;
     const likeliest = `the likeliest is ${sayToken(first)} (${share(shares[first])}), then ${sayToken(second)} (${share(shares[second])})`;
     let text = place;
     if (beam) {
-      const { score } = view.hypothesis;
-      const whose = `Hypothesis ${view.rank + 1}, “${textOf(view.hypothesis.prefix)}”, has log-probability ${logarithm(score)}`;
-      const n = view.children.length;
-      const kept = !view.levels[step + 1] ? "which are kept needs Python" : `${n || "none"} of its continuations ${n > 1 ? "are" : "is"} kept`;
-      text += view.over ? `${whose} and has ended: it goes on as it is.` : `${whose}; next, ${likeliest}; ${kept}.`;
+      const { score } = beam.hypothesis;
+      const whose = `Hypothesis ${beam.rank + 1}, “${textOf(beam.hypothesis.prefix)}”, has log-probability ${logarithm(score)}`;
+      const n = beam.children.length;
+      const kept = !beam.levels[step + 1] ? "which are kept needs Python" : `${n || "none"} of its continuations ${n > 1 ? "are" : "is"} kept`;
+      text += beam.over ? `${whose} and has ended: it goes on as it is.` : `${whose}; next, ${likeliest}; ${kept}.`;
     } else {
       text += `${sayPrefix(prefix)}, ${likeliest}; `;
       if (token === null) text += "what is drawn needs Python.";
-      else if (taken(view)) text += `you take ${sayToken(token)} (${share(shares[token])}) in place of ${sayToken(view.own)}.`;
+      else if (view.own !== null && taken(view)) text += `you take ${sayToken(token)} (${share(shares[token])}) in place of ${sayToken(view.own)}.`;
       else text += `${sayToken(token)} is ${now.method === "sampling" ? "drawn" : "written"}.`;
     }
-    const best = view.weights.indexOf(view.weights.reduce((a, b) => Math.max(a, b)));
-    text += ` This step looks most at character ${best + 1}, “${view.words[best]}” (${number(view.weights[best])}; layer ${now.layer + 1}, ${sayHead(now.head)}).`;
+    const best = weights.indexOf(weights.reduce((a, b) => Math.max(a, b)));
+    text += ` This step looks most at character ${best + 1}, “${view.words[best]}” (${number(weights[best])}; layer ${now.layer + 1}, ${sayHead(now.head)}).`;
     if (complete && step === steps - 1) {
-      const best = beam ? view.levels.at(-1).kept[0].prefix : view.path;
-      const done = answers.ended(best) ? "Finished" : `Stopped after ${steps} tokens without an end`;
-      text += ` ${done}: “${textOf(best)}”${beam ? `, log-probability ${logarithm(view.levels.at(-1).kept[0].score)}` : ""}.`;
+      const winner = beam?.levels[beam.levels.length - 1].kept[0];
+      const all = winner?.prefix ?? view.path;
+      const done = answers.ended(all) ? "Finished" : `Stopped after ${steps} tokens without an end`;
+      text += ` ${done}: “${textOf(all)}”${winner ? `, log-probability ${logarithm(winner.score)}` : ""}.`;
     }
     return text;
   }
+  /** @param {T.Shown} _ */
   const taken = ({ now, step, beam }) => !beam && now.taken.some(([at]) => at === step);
 
   // ------------------------------------------------ the parts
+  /** @param {string | number} value @param {string} text */
   const option = (value, text) => h("option", { value }, text);
+  /** @param {string} part @param {string} text @param {string | null} [label] */
   const button = (part, text, label = null) => h("button", { type: "button", "data-part": part, "aria-label": label }, text);
+  /** @param {string} part @param {number} min @param {number} max @param {number} [step] */
   const range = (part, min, max, step = 1) => h("input", { type: "range", "data-part": part, min, max, step });
   const output = () => h("span", { class: "headroom-value", "aria-hidden": "true" });
+  /** @param {string} text @param {...Child} inputs */
   const field = (text, ...inputs) => h("label", {}, h("span", {}, text), ...inputs);
+  /** @param {...Child} parts */
   const pair = (...parts) => h("span", { class: "headroom-pair" }, ...parts);
+  /** @param {string} text */
   const title = (text) => h("div", { class: "headroom-title" }, text);
 
   const sourceSelect = h("select", { "data-part": "source-select" });
@@ -273,6 +309,7 @@ function render({ model, el }) {
 
   const id = `live-${unique}`;
   const live = liveLine(id);
+  /** @param {"div"} tag @param {string} part @param {string} description */
   const surface = (tag, part, description) =>
     h(tag, { "data-part": part, tabindex: 0, role: "application", "aria-roledescription": description, "aria-describedby": id });
   const writtenRow = surface("div", "written", "decoding steps");
@@ -298,6 +335,7 @@ function render({ model, el }) {
   const cost = h("div", { "data-part": "cost" });
   const table = tableView(() => fillTable(look(choice.now())), "Tables of candidates and weights");
 
+  /** @param {string} text */
   const key = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, key("←"), " ", key("→"), " go a step back and forward, ", key("Home"), " ", key("End"), " to the first and the last. ",
@@ -330,33 +368,36 @@ function render({ model, el }) {
   const schedule = repaint(() => paint(), { model, names: [...CHOICES, ...DATA, "_asked", "_problem"], canvases: [alignment, root], signal });
   const choice = choices(model, CHOICES, { schedule, also: follow, signal });
 
-  /** What follows from a choice; Python does the same. */
+  /** What follows from a choice; Python does the same. @param {Partial<T.Now>} changes */
   function follow(changes) {
     const now = { ...choice.now(), ...changes };
     if ("source" in changes || now.method === "beam") if (now.taken.length) now.taken = changes.taken = [];
     if (now.hypothesis !== null && (now.method !== "beam" || "source" in changes || "beams" in changes)) now.hypothesis = changes.hypothesis = null;
     const view = look(now);
     if (view.complete && view.step !== now.step) changes.step = view.step; // else Python knows how many there are
-    if (view.beam && now.hypothesis !== null && now.hypothesis >= view.levels[view.step].kept.length) changes.hypothesis = null;
+    if (view.beam && now.hypothesis !== null && now.hypothesis >= view.beam.levels[view.step].kept.length) changes.hypothesis = null;
   }
-  /** To another step; in beam search along the line of the hypothesis that is shown. */
+  /** To another step; in beam search along the line of the hypothesis that is shown. @param {number} step */
   function go(step) {
     const view = look(choice.now());
     const to = Math.min(view.steps - 1, Math.max(0, step));
     if (to === view.step) return;
-    if (!view.beam || model.get("hypothesis") === null || Math.abs(to - view.step) > 1) return choice.choose({ step: to, hypothesis: null });
-    choice.choose({ step: to, hypothesis: to < view.step ? view.hypothesis.parent : view.child?.rank ?? null });
+    const { beam } = view;
+    if (!beam || model.get("hypothesis") === null || Math.abs(to - view.step) > 1) return choice.choose({ step: to, hypothesis: null });
+    choice.choose({ step: to, hypothesis: to < view.step ? beam.hypothesis.parent : beam.child?.rank ?? null });
   }
-  /** To a hypothesis; for one of the last level, to the step that wrote it. */
+  /** To a hypothesis; for one of the last level, to the step that wrote it. @param {number} level @param {number} rank */
   function goTo(level, rank) {
-    const { levels, steps } = look(choice.now());
-    const one = levels[level].kept[rank];
+    const { beam, steps } = look(choice.now());
+    const one = beam?.levels[level].kept[rank];
     if (one) choice.choose(level < steps ? { step: level, hypothesis: rank } : { step: steps - 1, hypothesis: one.parent });
   }
+  /** @param {number} token */
   function take(token) {
     const view = look(choice.now());
-    if (view.beam) {
-      const child = view.children.find(({ prefix }) => prefix.at(-1) === token);
+    const { beam } = view;
+    if (beam) {
+      const child = beam.children.find(({ prefix }) => prefix.at(-1) === token);
       if (child && view.step + 1 < view.steps) goTo(view.step + 1, child.rank);
       return;
     }
@@ -376,6 +417,7 @@ function render({ model, el }) {
     model.save_changes();
     schedule();
   }
+  /** @param {string} sentence */
   function tell(sentence) {
     model.set("_problem", sentence);
     model.save_changes();
@@ -384,6 +426,7 @@ function render({ model, el }) {
   const drawAgain = () => choice.choose({ seed: model.get("seed") + 1 });
 
   // ------------------------------------------------ painting a state
+  /** @type {string | null} */
   let waitsFor = null; // what Python has been asked for
   let since = 0;
   function paint() {
@@ -395,11 +438,9 @@ function render({ model, el }) {
     const now = choice.now();
     if (answers.which(now.source) < 0) return; // it is on its way
     const view = look(now);
-    view.colours = themeColours(root);
-    view.rows = rowsOf(view);
     // Everything is measured before anything is written: a change in between would make the browser lay out anew.
-    view.treeRoom = view.beam && { from: tree.scrollLeft, width: tree.clientWidth };
-    paintAlignment(view);
+    const treeRoom = view.beam ? { from: tree.scrollLeft, width: tree.clientWidth } : { from: 0, width: 0 };
+    paintAlignment(view, themeColours(root));
     for (const one of CHOICES) root.setAttribute(`data-${one}`, one === "taken" ? JSON.stringify(now.taken) : String(now[one] ?? "none"));
     const facts = { step: view.step, steps: view.steps, prefix: textOf(view.prefix), candidate: view.token === null ? "none" : answers.tokens[view.token], complete: view.complete };
     for (const [one, value] of Object.entries(facts)) root.setAttribute(`data-${one}`, String(value));
@@ -410,13 +451,14 @@ function render({ model, el }) {
     paintCharacters(view);
     if (view.beam && treeBox.hidden) schedule(); // its width, and so what of it is in sight, is known in the next frame
     treeBox.hidden = !view.beam;
-    if (view.beam) paintTree(view);
+    if (view.beam) paintTree(view, view.beam, treeRoom);
     paintCache(view);
     live.say(sayAll(view));
     table.update();
   }
+  /** @type {Record<string, string>} */
   const painted = {};
-  /** Whether a part must be painted again: not if what it is made of is what it was. */
+  /** Whether a part must be painted again: not if what it is made of is what it was. @param {string} part @param {...unknown} made */
   function stale(part, ...made) {
     const now = JSON.stringify([version, ...made]);
     const other = painted[part] !== now;
@@ -424,6 +466,7 @@ function render({ model, el }) {
     return other;
   }
 
+  /** @param {T.Shown} _ */
   function paintControls({ now, step, steps: n, complete, beam }) {
     const texts = answers.sources.map(({ text }) => text);
     if ([...sourceSelect.options].map((one) => one.value).join("\n") !== texts.join("\n")) sourceSelect.replaceChildren(...texts.map((text) => option(text, text)));
@@ -431,30 +474,32 @@ function render({ model, el }) {
     methodSelect.value = now.method;
     sampling.hidden = now.method !== "sampling";
     beaming.hidden = !beam;
-    temperatureRange.value = now.temperature;
+    temperatureRange.value = String(now.temperature);
     write(temperatureOutput, number(now.temperature, 1));
     temperatureRange.setAttribute("aria-valuetext", number(now.temperature, 1));
-    if (document.activeElement !== seedInput) seedInput.value = now.seed;
-    beamsRange.value = now.beams;
+    if (document.activeElement !== seedInput) seedInput.value = String(now.seed);
+    beamsRange.value = String(now.beams);
     write(beamsOutput, `${now.beams} of up to ${max_beams}`);
     beamsRange.setAttribute("aria-valuetext", `${now.beams}`);
-    stepRange.max = n;
-    stepRange.value = step + 1;
+    stepRange.max = String(n);
+    stepRange.value = String(step + 1);
     stepRange.disabled = n === 1;
     const of = `${step + 1} of ${complete ? n : `at least ${n}`}`;
     write(stepOutput, of);
     stepRange.setAttribute("aria-valuetext", `step ${of}`);
-    for (const [one, off] of [["first", step === 0], ["back", step === 0], ["next", step === n - 1], ["last", step === n - 1]]) {
+    for (const [one, off] of pairs([steps.first, step === 0], [steps.back, step === 0], [steps.next, step === n - 1], [steps.last, step === n - 1])) {
       // A button that is switched off would lose the focus, and the keys with it.
-      steps[one].setAttribute("aria-disabled", String(off));
+      one.setAttribute("aria-disabled", String(off));
     }
-    layerRange.value = now.layer + 1;
+    layerRange.value = String(now.layer + 1);
     layerRange.setAttribute("aria-valuetext", `layer ${now.layer + 1} of ${n_layers}`);
     write(layerOutput, `${now.layer + 1} of ${n_layers}`);
-    headSelect.value = now.head ?? "mean";
+    headSelect.value = String(now.head ?? "mean");
   }
+  /** @param {T.Shown} _ */
   function paintProblem({ complete, beam, missing, path, now }) {
     const asked = model.get("_asked");
+    /** @type {string | null} */
     let wanted = null;
     if (asked) wanted = `the text “${asked}”`;
     else if (!complete) wanted = beam ? "a hypothesis of this search" : missing === "noise" ? `the random numbers of seed ${now.seed}` : `what follows “${textOf(path)}”`;
@@ -471,6 +516,7 @@ function render({ model, el }) {
     problem.hidden = !text;
     write(problem, text ? text[0].toUpperCase() + text.slice(1) + (/[.!?”]$/.test(text) ? "" : ".") : "");
   }
+  /** @param {T.Shown} _ */
   function paintWritten({ path, step, token, beam, now }) {
     if (!stale("written", path.slice(0, step), step, token, beam || now.taken)) return;
     const bos = h("span", { class: "headroom-chip" }, h("span", {}, answers.tokens[answers.bos]));
@@ -484,34 +530,38 @@ function render({ model, el }) {
     writtenRow.replaceChildren(bos, ...chips);
     writtenRow.setAttribute("aria-label", `Written so far: ${textOf(shown) || "nothing"}. Arrow keys go a step back and forward.`);
   }
-  /** The candidates that have a row: the likeliest, and the one that is written. */
-  function rowsOf({ order, token }) {
-    if (!order) return [];
+  /** The candidates that have a row: the likeliest, and the one that is written. @param {number[]} order @param {number | null} token */
+  function rowsOf(order, token) {
     const rows = order.slice(0, ROWS);
     if (token !== null && !rows.includes(token)) rows[rows.length - 1] = token;
     return rows;
   }
+  /** @param {T.Shown} view */
   function paintCandidates(view) {
-    const { now, beam, rows, shares, plain, token, own } = view;
-    if (!stale("candidates", view.which, view.prefix, token, view.step, view.rank, now.method, now.temperature, now.seed, now.beams, now.taken, !view.logits)) return;
+    const { now, beam, token, own, candidates: known } = view;
+    if (!stale("candidates", view.which, view.prefix, token, view.step, beam?.rank, now.method, now.temperature, now.seed, now.beams, now.taken, !known)) return;
     const temperature = now.method === "sampling" ? ` at temperature ${number(now.temperature, 1)}` : "";
-    write(candidatesTitle, beam && view.over ? "Candidates of the step that ended this hypothesis" : `Candidates for the next token${temperature}`);
-    undo.hidden = beam || !now.taken.length;
-    if (!view.logits) {
+    write(candidatesTitle, beam?.over ? "Candidates of the step that ended this hypothesis" : `Candidates for the next token${temperature}`);
+    undo.hidden = beam !== null || !now.taken.length;
+    if (!known) {
       candidates.replaceChildren(h("p", {}, "Not computed yet."));
       others.hidden = true;
       return;
     }
-    const focused = candidates.contains(document.activeElement) ? document.activeElement.dataset.token : null;
-    candidates.replaceChildren(...rows.map((one) => {
-      const child = beam ? view.children.find(({ prefix }) => prefix.at(-1) === one) : null;
+    const { shares, plain, order, logShares } = known;
+    const rows = rowsOf(order, token);
+    const focused = [...candidates.children].findIndex((one) => one === document.activeElement);
+    const kept = focused < 0 ? null : candidates.children[focused].getAttribute("data-token");
+    const buttons = rows.map((one) => {
+      const child = beam ? beam.children.find(({ prefix }) => prefix.at(-1) === one) : null;
       const yours = one === token && taken(view);
-      const sign = beam ? (view.over ? (one === token ? "■" : "") : child ? `${child.rank + 1}` : "×") : one === token ? "▸" : "";
-      let says = beam ? (view.over ? "" : child ? `kept as hypothesis ${child.rank + 1}` : "dropped") : one === token ? (yours ? "you take it" : now.method === "sampling" ? "drawn" : "written") : "";
+      const sign = beam ? (beam.over ? (one === token ? "■" : "") : child ? `${child.rank + 1}` : "×") : one === token ? "▸" : "";
+      let says = beam ? (beam.over ? "" : child ? `kept as hypothesis ${child.rank + 1}` : "dropped") : one === token ? (yours ? "you take it" : now.method === "sampling" ? "drawn" : "written") : "";
       if (one === own && one !== token) says = "the model's choice";
-      const total = beam && !view.over ? ` log-probability ${logarithm(view.hypothesis.score + view.logShares[one])}` : "";
-      const bar = h("span", { class: "headroom-bar" }, h("span", {}));
-      bar.firstChild.style.width = `${100 * shares[one]}%`;
+      const total = beam && !beam.over ? ` log-probability ${logarithm(beam.hypothesis.score + logShares[one])}` : "";
+      const fill = h("span");
+      const bar = h("span", { class: "headroom-bar" }, fill);
+      fill.style.width = `${100 * shares[one]}%`;
       if (temperature) {
         const mark = h("i");
         mark.style.left = `${100 * plain[one]}%`;
@@ -524,17 +574,21 @@ function render({ model, el }) {
         title: beam ? null : one === token ? null : `Take ${sayToken(one)} and let the model go on from there`,
       }, h("b", {}, sign), h("span", { class: "headroom-token" }, name(one)), bar, h("span", { class: "headroom-value" }, share(shares[one])),
       h("span", { class: "headroom-says" }, [total.trim().replace("log-probability", "log P"), says].filter(Boolean).join(", ")));
-    }));
-    if (focused) [...candidates.children].find((one) => one.dataset.token === focused)?.focus({ preventScroll: true });
-    const rest = view.order.filter((one) => !rows.includes(one));
+    });
+    candidates.replaceChildren(...buttons);
+    if (kept !== null) buttons[rows.findIndex((one) => answers.tokens[one] === kept)]?.focus({ preventScroll: true });
+    const rest = order.filter((one) => !rows.includes(one));
     others.hidden = false;
     write(others, (rest.length ? `The other ${rest.length} together: ${share(rest.reduce((sum, one) => sum + shares[one], 0))}. ` : "") +
       (temperature ? "The thin line marks the probability at temperature 1. " : "") + (beam ? "Log P is that of the whole hypothesis." : "Choose one to see what would follow."));
   }
 
   // ---- cross-attention
+  /** @type {{ sign: HTMLElement, value: HTMLElement, element: HTMLElement }[]} */
   let chips = []; // of the source's characters
-  function paintCharacters({ words, weights, now, step, token }) {
+  /** @param {T.Shown} _ */
+  function paintCharacters({ words, candidates: known, now, step, token }) {
+    const weights = known?.weights;
     const best = weights ? weights.indexOf(weights.reduce((a, b) => Math.max(a, b))) : -1;
     const high = weights ? weights[best] : 1;
     if (stale("characters", words)) {
@@ -557,8 +611,9 @@ function render({ model, el }) {
     scaleLegend.set(0, high, `Each step's weights go from 0 to their own largest; layer ${now.layer + 1}, ${sayHead(now.head)}.`);
     alignment.setAttribute("aria-label", `Weights of the steps so far: ${step + 1} rows, ${words.length} characters across. The row of this step${token === null ? "" : `, which writes ${sayToken(token)},`} is framed.`);
   }
-  function paintAlignment(view) {
-    const { which, words, now, step, steps, path, token, colours } = view;
+  /** @param {T.Shown} view @param {Colours} colours */
+  function paintAlignment(view, colours) {
+    const { which, words, now, step, steps, path, token } = view;
     const available = alignment.clientWidth;
     const left = 62;
     const w = Math.min(22, (available - left - 2) / words.length);
@@ -566,10 +621,10 @@ function render({ model, el }) {
     alignment.style.height = `${top + Math.max(steps, 1) * ht + 3}px`;
     const { context } = prepare(alignment);
     const all = [...path.slice(0, step), token]; // an ended hypothesis has fewer than the step would have
-    const shown = all.length - !view.logits;
+    const shown = all.length - (view.candidates ? 0 : 1);
     if (shown) {
       const picture = bitmap(shown, words.length, (row) => {
-        const values = answers.weights(which, all.slice(0, row), now.layer, now.head) ?? new Float32Array(words.length);
+        const values = answers.weights(which, path.slice(0, row), now.layer, now.head) ?? new Float32Array(words.length);
         return { values, low: 0, high: values.reduce((a, b) => Math.max(a, b)) };
       });
       context.drawImage(picture, left, top, words.length * w, shown * ht);
@@ -587,7 +642,7 @@ function render({ model, el }) {
       context.font = `${i === row ? "bold " : ""}12px system-ui, sans-serif`;
       if (one !== null) context.fillText(name(one), left - 6, top + (i + 0.5) * ht);
     });
-    for (const [style, thick] of [["#fff", 4], [colours.q, 2]]) {
+    for (const [style, thick] of pairs(["#fff", 4], [colours.q, 2])) {
       context.strokeStyle = style;
       context.lineWidth = thick;
       context.strokeRect(left, top + row * ht, words.length * w, ht);
@@ -600,14 +655,16 @@ function render({ model, el }) {
   }
 
   // ---- beam search
+  /** @type {T.Node[]} */
   let nodes = []; // of the tree: { level, row, lost, one, element, sign, curve }
-  /** All hypotheses of a search; which are shown, and how, changes from step to step. */
+  /** All hypotheses of a search; which are shown, and how, changes from step to step. @param {T.Level[]} levels */
   function buildTree(levels) {
     const most = Math.max(...levels.map(({ kept, dropped }) => kept.length + dropped.length));
     const [width, height] = [levels.length * NODE.across, most * NODE.down + 12];
+    /** @param {number} level @param {number} row @param {boolean} lost */
     const at = (level, row, lost) => [level * NODE.across + 4, row * NODE.down + (lost ? 12 : 4)];
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    for (const [one, value] of Object.entries({ width, height, "aria-hidden": "true" })) svg.setAttribute(one, value);
+    const svg = document.createElementNS(SVG, "svg");
+    for (const [one, value] of Object.entries({ width, height, "aria-hidden": true })) svg.setAttribute(one, String(value));
     nodes = levels.flatMap(({ kept, dropped }, level) => [...kept, ...dropped].map((one, row) => {
       const lost = row >= kept.length;
       const [x, y] = at(level, row, lost);
@@ -615,12 +672,12 @@ function render({ model, el }) {
       if (level) {
         const [px, py] = at(level - 1, one.parent, false);
         const [x1, y1, y2] = [px + NODE.width, py + NODE.height / 2, y + NODE.height / 2];
-        curve = document.createElementNS(svg.namespaceURI, "path");
+        curve = document.createElementNS(SVG, "path");
         curve.setAttribute("d", `M${x1} ${y1}C${x1 + 8} ${y1} ${x - 8} ${y2} ${x} ${y2}`);
         svg.append(curve);
       }
       const over = !lost && one.ended && level && levels[level - 1].kept[one.parent].ended; // it had ended before
-      const word = level === 0 ? answers.tokens[answers.bos] : over ? "" : name(one.prefix.at(-1));
+      const word = level === 0 ? answers.tokens[answers.bos] : over ? "" : name(one.prefix[one.prefix.length - 1]);
       const sign = h("b");
       const element = h("div", { "data-level": level, ...(lost ? { "data-dropped": row - kept.length } : { "data-rank": row }), "data-score": one.score },
         h("span", {}, sign, word), h("span", { class: "headroom-value" }, logarithm(one.score)));
@@ -631,7 +688,8 @@ function render({ model, el }) {
     Object.assign(inner.style, { width: `${width}px`, height: `${height}px` });
     tree.replaceChildren(inner);
   }
-  function paintTree({ which, levels, step, rank, now, treeRoom: { from: left, width: room } }) {
+  /** @param {T.Shown} _ @param {T.Beam} beam @param {{ from: number, width: number }} room */
+  function paintTree({ which, step, now }, { levels, rank }, { from: left, width: room }) {
     if (stale("tree", which, now.beams)) buildTree(levels);
     const shown = levels.slice(0, step + 2);
     const front = new Set(); // the front-runner's line
@@ -652,17 +710,19 @@ function render({ model, el }) {
     if (room && (to > left + room || from < left)) tree.scrollLeft = Math.min(from, to - room);
     write(treeTitle, `Hypotheses after step ${step + 1}: the best ${now.beams} go on`);
     write(treeNote, `Each carries its last token and the log-probability of the whole. The frame is around the hypothesis whose step is shown; ★ the line of the front-runner, ■ ended, × dropped (of those, the best ${now.beams} of each step).`);
-    const kept = shown.at(-1).kept.map((one, i) => `${i + 1} “${textOf(one.prefix)}” ${logarithm(one.score)}`).join(", ");
+    const kept = shown[shown.length - 1].kept.map((one, i) => `${i + 1} “${textOf(one.prefix)}” ${logarithm(one.score)}`).join(", ");
     tree.setAttribute("aria-label", `Tree of hypotheses. After step ${step + 1}: ${kept}. Left and right go to another step, up and down to another hypothesis.`);
   }
 
   // ---- the cache
+  /** @param {T.Shown} view */
   function paintCache(view) {
     const { which, step, prefix, beam, now, words } = view;
     if (!stale("cache", which, step, prefix, beam && now.beams)) return;
     // The tokens that the decoder has read; an ended hypothesis is fed its end again until all have ended.
     const given = [answers.bos, ...prefix, ...Array(Math.max(0, step - prefix.length)).fill(answers.eos)];
     const fresh = step === 0;
+    /** @param {string} text @param {string} sign @param {boolean} isNew */
     const cell = (text, sign, isNew) => h("span", { class: `headroom-kv${isNew ? " headroom-is-new" : ""}` }, h("b", {}, sign), h("span", {}, text),
       h("span", { class: "headroom-k" }, "K"), h("span", { class: "headroom-v" }, "V"));
     const lines = Array.from({ length: n_layers }, (_, layer) => h("div", { class: "headroom-layer" },
@@ -676,30 +736,34 @@ function render({ model, el }) {
     const at = Math.min(step, costs.length - 1);
     const [with_, without] = costs[at].map((one) => one * times);
     const [soFar, soFarWithout] = [0, 1].map((i) => costs.slice(0, at + 1).reduce((sum, one) => sum + one[i], 0) * times);
+    /** @param {string} text @param {number} value */
     const bar = (text, value) => {
-      const line = h("div", { class: "headroom-cost" }, h("span", {}, text), h("span", { class: "headroom-bar" }, h("span", {})), h("span", { class: "headroom-value" }, whole(value)));
-      line.children[1].firstChild.style.width = `${(100 * value) / without}%`;
-      return line;
+      const fill = h("span");
+      fill.style.width = `${(100 * value) / without}%`;
+      return h("div", { class: "headroom-cost" }, h("span", {}, text), h("span", { class: "headroom-bar" }, fill), h("span", { class: "headroom-value" }, whole(value)));
     };
     cost.replaceChildren(h("span", {}, `Multiply-adds of the decoder in this step${times > 1 ? `, for ${times} hypotheses` : ""}:`),
       bar("with the cache", with_), bar("without", without),
       h("span", {}, fresh ? "In the first step there is nothing to reuse: the cache is being filled." : `Without it this step costs ${number(without / with_, 1)} times as much; all steps so far together, ${number(soFarWithout / soFar, 1)} times (${whole(soFarWithout)} against ${whole(soFar)}).`));
   }
 
+  /** @param {T.Shown} view */
   function fillTable(view) {
-    const { now, which, words, beam, step } = view;
+    const { now, which, words, beam, step, candidates: known } = view;
+    /** @param {string} text */
     const column = (text) => h("th", { scope: "col" }, text);
+    /** @param {string} text @param {string[]} cells */
     const line = (text, cells) => h("tr", {}, h("th", { scope: "row" }, text), ...cells.map((one) => h("td", {}, one)));
-    if (!view.logits) return h("p", {}, "Not computed yet.");
+    if (!known) return h("p", {}, "Not computed yet.");
     const noise = now.method === "sampling" ? answers.noiseOf(now.seed, step) : null;
     const first = h("table", {}, h("caption", {}, `Candidates of step ${step + 1}, after “${textOf(view.prefix)}”`),
       h("thead", {}, h("tr", {}, ...["token", "logit", "probability", ...(noise ? [`at temperature ${number(now.temperature, 1)}`, "random number", "probability / number"] : []), ...(beam ? ["log P of the whole"] : []), "written?"].map(column))),
-      h("tbody", {}, ...view.order.map((one) => line(name(one), [number(view.logits[one], 3), share(view.plain[one]),
-        ...(noise ? [share(view.shares[one]), number(noise[one], 3), share(view.shares[one] / noise[one])] : []),
-        ...(beam ? [logarithm(view.hypothesis.score + view.logShares[one], 3)] : []),
+      h("tbody", {}, ...known.order.map((one) => line(name(one), [number(known.logits[one], 3), share(known.plain[one]),
+        ...(noise ? [share(known.shares[one]), number(noise[one], 3), share(known.shares[one] / noise[one])] : []),
+        ...(beam ? [logarithm(beam.hypothesis.score + known.logShares[one], 3)] : []),
         one === view.token ? (taken(view) ? "you take it" : "yes") : "no"]))));
     const heads = [...Array(n_heads).keys()];
-    const rows = heads.map((head) => answers.weights(which, view.prefix, now.layer, head));
+    const rows = heads.map((head) => answers.weights(which, view.prefix, now.layer, head) ?? new Float32Array(words.length));
     const second = h("table", {}, h("caption", {}, `Cross-attention of step ${step + 1}, layer ${now.layer + 1}`),
       h("thead", {}, h("tr", {}, column("character"), column("mean"), ...heads.map((head) => column(`head ${head + 1}`)))),
       h("tbody", {}, ...words.map((word, i) => line(`${i + 1} “${word}”`, [rows.reduce((sum, row) => sum + row[i], 0) / n_heads, ...rows.map((row) => row[i])].map((value) => number(value, 3))))));
@@ -714,14 +778,17 @@ function render({ model, el }) {
     choice.choose({ source: sourceSelect.value, step: 0 });
   });
   on(readButton, "click", ask);
-  on(methodSelect, "change", () => choice.choose({ method: methodSelect.value }));
+  on(methodSelect, "change", () => choice.choose({ method: METHODS[methodSelect.selectedIndex] }));
   on(temperatureRange, "input", () => choice.choose({ temperature: Number(temperatureRange.value) }));
   on(seedInput, "input", () => Number.isSafeInteger(seedInput.valueAsNumber) && seedInput.valueAsNumber >= 0 && choice.choose({ seed: seedInput.valueAsNumber }));
   on(againButton, "click", drawAgain);
   on(beamsRange, "input", () => choice.choose({ beams: Number(beamsRange.value) }));
   on(stepRange, "input", () => go(Number(stepRange.value) - 1));
   const jumps = { first: () => go(0), back: () => go(Number(root.dataset.step) - 1), next: () => go(Number(root.dataset.step) + 1), last: () => go(Infinity) };
-  for (const [one, jump] of Object.entries(jumps)) on(steps[one], "click", jump);
+  on(steps.first, "click", jumps.first);
+  on(steps.back, "click", jumps.back);
+  on(steps.next, "click", jumps.next);
+  on(steps.last, "click", jumps.last);
   on(undo, "click", () => {
     choice.choose({ taken: [] });
     writtenRow.focus({ preventScroll: true }); // the button goes
@@ -729,34 +796,37 @@ function render({ model, el }) {
   on(layerRange, "input", () => choice.choose({ layer: Number(layerRange.value) - 1 }));
   on(headSelect, "change", () => choice.choose({ head: headSelect.value === "mean" ? null : Number(headSelect.value) }));
   on(candidates, "click", (event) => {
-    const row = event.target.closest("[data-part=candidate]");
-    if (row) take(answers.tokens.indexOf(row.dataset.token));
+    const row = targetOf(event).closest("[data-part=candidate]");
+    if (row) take(answers.tokens.indexOf(row.getAttribute("data-token") ?? ""));
   });
   on(writtenRow, "click", (event) => {
-    const chip = event.target.closest("[data-step]");
-    if (chip) go(Number(chip.dataset.step));
+    const chip = targetOf(event).closest("[data-step]");
+    if (chip) go(Number(chip.getAttribute("data-step")));
   });
   on(alignment, "click", (event) => {
     const row = Math.floor((event.clientY - alignment.getBoundingClientRect().top - Number(alignment.dataset.top)) / Number(alignment.dataset.rowHeight));
     if (row >= 0 && row <= Number(root.dataset.step)) go(row);
   });
   on(tree, "click", (event) => {
-    const node = event.target.closest("[data-rank]");
-    if (node) goTo(Number(node.dataset.level), Number(node.dataset.rank));
+    const node = targetOf(event).closest("[data-rank]");
+    if (node) goTo(Number(node.getAttribute("data-level")), Number(node.getAttribute("data-rank")));
   });
 
   // ------------------------------------------------ keys
+  /** @param {string} pressed @param {EventTarget} target */
   function press(pressed, target) {
     const { head, layer, method, taken, hypothesis } = choice.now();
-    const methods = ["greedy", "sampling", "beam"];
+    /** @param {number} by */
     const stepLayer = (by) => choice.choose({ layer: Math.min(n_layers - 1, Math.max(0, layer + by)) });
+    /** @param {number} by */
     const stepHead = (by) => {
       const next = cycle(head === null ? 0 : head + 1, by, n_heads + 1); // 0: the mean
       choice.choose({ head: next === 0 ? null : next - 1 });
     };
+    /** @param {number} by */
     const another = (by) => {
-      const view = look(choice.now());
-      goTo(view.step, view.rank + by);
+      const { step, beam } = look(choice.now());
+      if (beam) goTo(step, beam.rank + by);
     };
     const undone = () => {
       if (taken.length) choice.choose({ taken: [] });
@@ -766,7 +836,7 @@ function render({ model, el }) {
     const actions = {
       ArrowLeft: jumps.back, ArrowRight: jumps.next, Home: jumps.first, End: jumps.last,
       "[": () => stepLayer(-1), "]": () => stepLayer(1), h: () => stepHead(1), H: () => stepHead(-1), 0: () => choice.choose({ head: null }),
-      m: () => choice.choose({ method: methods[cycle(methods.indexOf(method), 1, 3)] }),
+      m: () => choice.choose({ method: METHODS[cycle(METHODS.indexOf(method), 1, 3)] }),
       u: undone, Escape: undone,
     };
     if (method === "sampling") actions.r = drawAgain;
@@ -780,7 +850,7 @@ function render({ model, el }) {
       ask();
       return true;
     }
-    return !event.target.matches("input, select, summary") && press(event.key, event.target);
+    return !targetOf(event).matches("input, select, summary") && press(event.key, targetOf(event));
   });
 
   paint();

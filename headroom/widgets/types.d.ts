@@ -575,3 +575,105 @@ export namespace AttentionStepper {
     whose?: "yours" | "model";
   }
 }
+
+export namespace DecodingStepper {
+  type Method = "greedy" | "sampling" | "beam";
+  interface Now {
+    source: string;
+    method: Method;
+    temperature: number;
+    seed: number;
+    beams: number;
+    step: number;
+    hypothesis: number | null;
+    /** What the reader took in place of the model's choice. */
+    taken: [step: number, token: string][];
+    layer: number;
+    head: number | null;
+  }
+  interface Facts {
+    n_layers: number;
+    n_heads: number;
+    tokens: string[];
+    eos: number;
+    bos: number;
+    max_tokens: number;
+    max_beams: number;
+    max_source: number;
+    sources: { text: string; words: string[]; costs: [cached: number, plain: number][] }[];
+  }
+  interface Traits extends Now {
+    _facts: Facts;
+    _prefixes: [text: number, ...prefix: number[]][];
+    _logits: Bytes;
+    _attention: Bytes;
+    _seeds: number[];
+    _noise: Bytes;
+    _asked: string;
+    _problem: string;
+  }
+  /** The tokens of a text so far. */
+  type Prefix = number[];
+  interface Hypothesis {
+    prefix: Prefix;
+    score: number;
+    /** Its place among the hypotheses of the level before. */
+    parent: number;
+    ended: boolean;
+  }
+  interface Level {
+    kept: Hypothesis[];
+    dropped: Hypothesis[];
+  }
+  interface Search {
+    levels: Level[];
+    missing: boolean;
+  }
+  /** What is known of the candidates of a step; nothing where the model's answer is missing. */
+  interface Candidates {
+    logits: Float32Array;
+    logShares: number[];
+    /** The probabilities at temperature 1, and as they are drawn from. */
+    plain: number[];
+    shares: number[];
+    order: number[];
+    weights: Float32Array;
+  }
+  /** What beam search shows of a step. */
+  interface Beam {
+    levels: Level[];
+    rank: number;
+    hypothesis: Hypothesis;
+    over: boolean;
+    children: (Hypothesis & { rank: number })[];
+    child: (Hypothesis & { rank: number }) | null;
+  }
+  /** What follows from the choices, as far as it depends on the method. */
+  interface Seen {
+    steps: number;
+    step: number;
+    complete: boolean;
+    path: Prefix;
+    prefix: Prefix;
+    token: number | null;
+    own: number | null;
+    missing: "logits" | "noise" | null;
+    beam: Beam | null;
+  }
+  /** What is shown; see `look`. */
+  interface Shown extends Seen {
+    now: Now;
+    which: number;
+    words: string[];
+    candidates: Candidates | null;
+  }
+  interface Node {
+    level: number;
+    row: number;
+    lost: boolean;
+    one: Hypothesis;
+    element: HTMLElement;
+    sign: HTMLElement;
+    curve: SVGElement | null;
+  }
+}
