@@ -187,7 +187,7 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     inline.configure_inline_support.current_backend = "unset"
     inline._enable_matplotlib_integration()
     took = {"sandbox": shut - begun, "IPython": time.perf_counter() - shut}
-    app.session.key = wait_at_the_door()
+    app.session.key = receive_submission()
     os.write(KEPT, json.dumps({"ready": True, "took": took}).encode())
     os.close(KEPT)
     own = (work, run, os.environ["HOME"], os.path.dirname(__file__), "/tmp/ipykernel_")
@@ -195,7 +195,7 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     app.start()
 
 
-def wait_at_the_door() -> bytes:
+def receive_submission() -> bytes:
     """Take in what the submission may have at hand; returns the key to sign messages with."""
     with socket.socket(fileno=KEPT + 2) as door:
         told, descriptors, _, _ = socket.recv_fds(door, MAX_REQUEST, 1)
@@ -236,7 +236,7 @@ class Kernels:
             for key, _ in happened[:1]:  # one, because it may take away what another event is about
                 key.data(key.fileobj)
             if time.monotonic() > looked + LOOK:
-                self._end_greedy()
+                self._kill_over_memory()
                 looked = time.monotonic()
 
     def _request(self, control: socket.socket) -> None:
@@ -314,7 +314,7 @@ class Kernels:
         else:
             self._end_orphans()
 
-    def _end_greedy(self) -> None:
+    def _kill_over_memory(self) -> None:
         """Attack: memory taken by many processes, each below the limit of one."""
         if self.kind != "namespaces":  # there, orphans stay below their kernel
             self._end_orphans()

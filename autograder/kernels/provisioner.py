@@ -85,7 +85,7 @@ class IsolatedProvisioner(LocalProvisioner):
             folder = Path(kwargs.get("cwd") or os.curdir).resolve()
             half = self.disk_mb * 500_000  # of what it may write: the other half is the student's
             self.left_out = pack_plain_files(folder, files, half)
-            fork.let_in(key.decode(), files)
+            fork.send_submission(key.decode(), files)
         self.exit_status, self.pgid = None, None
         try:
             fork.started()  # which the warm parent says first

@@ -612,7 +612,7 @@ if took == 4:
 @pytest.mark.parametrize("forked", ["not os.fork()", "not (os.fork() or os.fork() and os._exit(0))"])
 def test_memory_of_many_processes(parents: Parents, used, tmp_path: Path, kind: str, forked: str) -> None:
     """parent.py looks at what a kernel's processes take together; without that, each may take as much as one."""
-    for edits in ((), (("parent.py", "                self._end_greedy()\n", "                pass\n"),)):
+    for edits in ((), (("parent.py", "                self._kill_over_memory()\n", "                pass\n"),)):
         used(parents.get(kind, *edits))
         said = attempt(tmp_path, Guard("", [], MANY.replace("FORKED", forked), limits={"memory_mb": 800}))
         assert (STOLEN in said) == bool(edits), said

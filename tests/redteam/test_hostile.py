@@ -100,7 +100,7 @@ def forked(parent: launch.WarmParent) -> str:
     try:
         with tempfile.TemporaryFile() as files:
             tarfile.open(fileobj=files, mode="w").close()
-            fork.let_in("k", files)
+            fork.send_submission("k", files)
         assert fork.started()
         fork.report.settimeout(60)
         return fork.report.recv(1 << 16).decode()
