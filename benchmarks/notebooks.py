@@ -74,8 +74,8 @@ def main(names: list[str]) -> None:
     if not names:
         head = (
             f"# Notebooks\n\nSeconds in a fresh kernel once it is up, medians of {RUNS} runs, by "
-            f"`benchmarks/notebooks.py`, which says what the load is; {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
-            f"{platform.system()}.\n\n"
+            f"`benchmarks/notebooks.py`, which says what the load is; "
+            f"{os.cpu_count()} CPU cores, Python {platform.python_version()}, {platform.system()}.\n\n"
         )
         results = REPOSITORY / "benchmarks" / "results" / "notebooks.md"
         results.parent.mkdir(exist_ok=True)
