@@ -14,6 +14,7 @@ from torch import nn
 from headroom.data import SOURCE, TARGET, embedded_digits, written_dates
 from headroom.recipes import DATES, DATES_TRAIN, DATES_VAL, VIT_DIGITS, Recipe
 from headroom.reference import Transformer, ViT
+from headroom.scale import need_full_scale
 from headroom.training import History, seed_everything, train, train_transformer
 
 FOLDER = Path(__file__).parent / "checkpoints"
@@ -80,5 +81,9 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or remakes:
         if name not in remakes:
             sys.exit(f"there is no model {name!r}; there are: {', '.join(remakes)}")
+        try:
+            need_full_scale("The models that come with the course are trained")
+        except (RuntimeError, ValueError) as error:
+            sys.exit(str(error))
         seed_everything(SEED)
         remakes[name]()

@@ -30,6 +30,7 @@ from headroom.data import BOS, EOS, PAD, TARGET, Dates, Digits
 from headroom.recipes import Distillation, Recipe
 from headroom.reference.loss import cross_entropy
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule
+from headroom.scale import EPOCHS, scaled
 
 if TYPE_CHECKING:
     from headroom.reference import Transformer
@@ -228,7 +229,7 @@ def fit(
         batch: makes the batch of the examples with these numbers, `(batch,)`, with this share of the training done.
         loss: of the model on such a batch; the mean over it.
         validate: the accuracy reached so far, 0 … 1.
-        recipe: how to train.
+        recipe: how to train; at small scale (see `headroom.scale`) for fewer epochs.
         device: where.
         lengths: of the examples, `(examples,)`: batches are made of similar ones, so that little of them is padding.
         divisible: whether the loss is a mean over examples, so that the parts of a batch can be computed side by side.
@@ -239,15 +240,16 @@ def fit(
     """
     model.to(device)
     optimizer = adamw(model, recipe)
-    steps = recipe.epochs * math.ceil(examples / recipe.batch_size)
+    epochs = scaled(recipe.epochs, EPOCHS)
+    steps = epochs * math.ceil(examples / recipe.batch_size)
     history = History()
     apart = False  # whether the parts of a batch go side by side
     start, epoch = time.perf_counter(), 1
     try:
         with _side_by_side(device) as pool, tqdm(total=steps, unit="step", desc="training") as bar:
-            for epoch in range(1, recipe.epochs + 1):
+            for epoch in range(1, epochs + 1):
                 model.train()
-                bar.set_description(f"epoch {epoch}/{recipe.epochs}")
+                bar.set_description(f"epoch {epoch}/{epochs}")
                 for rows in shuffled_batches(examples, recipe.batch_size, lengths):
                     step = len(history.losses)
                     lr = learning_rate(step, steps, recipe)
@@ -269,7 +271,7 @@ def fit(
     except KeyboardInterrupt:
         history.interrupted = True
         print(
-            f"Stopped after {len(history.losses)} of {steps} steps, in epoch {epoch} of {recipe.epochs}. "
+            f"Stopped after {len(history.losses)} of {steps} steps, in epoch {epoch} of {epochs}. "
             "The model keeps what it has learned."
         )
     finally:

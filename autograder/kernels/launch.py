@@ -33,6 +33,7 @@ OF_HEADROOM = [
     "figures.py",
     "quiz.py",
     "recipes.py",
+    "scale.py",
     "training.py",
     "reference/loss.py",
     "reference/schedule.py",

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from headroom.data.slips import Slips
 from headroom.data.vocabulary import Vocabulary
+from headroom.scale import DATES, scaled
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -150,7 +151,7 @@ def written_dates(
 
     Args:
         split: "train", "val" or "test".
-        n: how many.
+        n: how many. At small scale (see `headroom.scale`) there are fewer.
         seed: of the random numbers. The same arguments give the same dates on every machine (until a later CLDR spells
             a name otherwise).
         typos: how many slips of the hand a date has on average: two letters swapped, one left out, one doubled, or the
@@ -170,6 +171,7 @@ def written_dates(
         raise ValueError(f"typos={typos}: it must be at least 0 slips a date, and finite")
     if isinstance(languages, str):
         raise TypeError(f"languages is the string {languages!r}; it must be a tuple, such as ({languages!r},)")
+    n = scaled(n, DATES)
     languages = LANGUAGES if languages is None else tuple(languages)
     if not languages:
         raise ValueError(f"languages is empty; it must hold some of {', '.join(LANGUAGES)}")

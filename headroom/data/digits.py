@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headroom.data.downloads import DOWNLOADS, read_or_download
+from headroom.scale import DIGITS_PER_CLASS, TRAIN_DIGITS, VAL_DIGITS, scaled
 
 FOLDER = Path(__file__).parent
 EMBEDDED = FOLDER / "mnist_10000.npz"
@@ -47,10 +48,15 @@ def embedded_digits() -> Digits:
     """The first 10,000 MNIST training digits: 9,000 to train on, 1,000 to validate on. No network, always the same.
 
     What a model reaches on the 1,000 is its *validation* accuracy; *test* is the word for MNIST's official test digits.
+    At small scale (see `headroom.scale`) they are the first of both.
     """
     with np.load(EMBEDDED) as stored:
         images, labels = torch.from_numpy(stored["images"]), torch.from_numpy(stored["labels"])
-    return Digits(*hold_out(unit_images(images.unsqueeze(1)), labels.long()))
+    train_images, train_labels, val_images, val_labels = hold_out(images.unsqueeze(1), labels.long())
+    train, val = scaled(len(train_labels), TRAIN_DIGITS), scaled(len(val_labels), VAL_DIGITS)
+    return Digits(
+        unit_images(train_images[:train]), train_labels[:train], unit_images(val_images[:val]), val_labels[:val]
+    )
 
 
 def mnist(root: str | Path | None = None, download: bool = True) -> FullDigits:
@@ -91,7 +97,7 @@ def some_digits(digits: Digits, classes: Sequence[int], per_class: int | None = 
         digits: all digits, such as `embedded_digits()`. What it has beyond training and validation is left out.
         classes: the labels to keep.
         per_class: how many training images of each class to keep, drawn at random and in their order; by default all.
-            Validation images stay as many as they are.
+            Validation images stay as many as they are. At small scale (see `headroom.scale`) there are fewer.
         seed: of that draw. A larger `per_class` with the same seed only adds images, so that a curve over it is smooth.
 
     Raises:
@@ -99,6 +105,7 @@ def some_digits(digits: Digits, classes: Sequence[int], per_class: int | None = 
             `classes` is empty, or `per_class` < 1.
     """
     classes = [int(label) for label in classes]
+    per_class = per_class and scaled(per_class, DIGITS_PER_CLASS)
     there = digits.train_labels.bincount().tolist()
     if not classes:
         raise ValueError("classes is empty; it must name at least one class")
