@@ -19,10 +19,10 @@ SCALES = ("full", "small")
 
 # At most so many at small scale.
 EPOCHS = 2  # of a training: two points make a curve
-TRAIN_DIGITS = 300  # each class has at least 20
+TRAIN_DIGITS = 200  # each class has at least 13
 VAL_DIGITS = 100  # each class has at least 9
-DIGITS_PER_CLASS = 20
-DATES = 100
+DIGITS_PER_CLASS = 10
+DATES = 70  # seven of each language
 ROUNDS = 3  # of a notebook's loop: steps, repetitions, or the seeds 1, 2 and 3
 
 
