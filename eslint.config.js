@@ -2,23 +2,21 @@ import js from "@eslint/js";
 import globals from "globals";
 
 export default [
-  { ignores: [".venv/**", ".headroom/**", "**/.ipynb_checkpoints/**"] },
   js.configs.recommended,
   {
+    files: ["**/*.js"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module" },
-    linterOptions: { reportUnusedDisableDirectives: "error", reportUnusedInlineConfigs: "error" },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       eqeqeq: "error",
-      "no-unused-vars": ["error", { argsIgnorePattern: "^_" }],
-      "prefer-const": ["error", { destructuring: "all" }],
-      "no-shadow": ["error", { builtinGlobals: false, hoist: "functions" }],
       "no-implicit-globals": "error",
+      "no-shadow": "error",
+      "no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
       "no-var": "error",
-      "no-self-compare": "off", // NaN is the one number that differs from itself
       "object-shorthand": "error",
-      "prefer-template": "off",
-      "no-restricted-syntax": "off",
+      "prefer-const": ["error", { destructuring: "all" }],
     },
   },
   { files: ["headroom/widgets/*.js"], languageOptions: { globals: globals.browser } },
+  { ignores: [".venv/", ".headroom/", "lectures/", "labs/", "solutions/", "submitted/", "autograded/", "feedback/"] },
 ];

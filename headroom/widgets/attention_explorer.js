@@ -220,14 +220,14 @@ function render({ model, el }) {
   const token = (name) => (name === CLASS_TOKEN ? 0 : name + first);
   /** @param {T.Token | null} name */
   const tokenOrNone = (name) => (name === null ? null : token(name));
-  /** @param {number} token @returns {T.Token} */
-  const name = (token) => (isImage && token < first ? CLASS_TOKEN : token - first);
+  /** @param {number} one @returns {T.Token} */
+  const name = (one) => (isImage && one < first ? CLASS_TOKEN : one - first);
   /** @param {number} i */
   const sayPatch = (i) => `patch row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`;
-  /** @param {number} sample @param {Side} side @param {number} token */
-  function sayToken(sample, side, token) {
-    if (isImage) return token < first ? CLASS_TOKEN : sayPatch(token - first);
-    return `${side === "queries" ? "query" : "key"} ${token + 1} “${words(sample, side)[token]}”`;
+  /** @param {number} sample @param {Side} side @param {number} which */
+  function sayToken(sample, side, which) {
+    if (isImage) return which < first ? CLASS_TOKEN : sayPatch(which - first);
+    return `${side === "queries" ? "query" : "key"} ${which + 1} “${words(sample, side)[which]}”`;
   }
   /** @param {number} image */
   function sayPrediction(image) {
@@ -250,7 +250,7 @@ function render({ model, el }) {
     /** @param {number} one */
     const say = (one) => sayToken(sample, "keys", one);
     if (phase === "marking") {
-      const marks = now.marks.length ? `Marked: ${list(now.marks.map((mark) => say(token(mark))))}.` : "Nothing is marked yet.";
+      const marks = now.marks.length ? `Marked: ${list(now.marks.map((one) => say(token(one))))}.` : "Nothing is marked yet.";
       const cursor = key === null ? "" : ` The next mark: ${say(key)}.`;
       return `${place}. Predict: to which keys does ${asks} give most weight? Mark them, then reveal. ${marks}${cursor}`;
     }
@@ -304,8 +304,8 @@ function render({ model, el }) {
     const best = byWeight(after)[0];
     /** @param {number} value */
     const three = (value) => number(value, 3);
-    /** @param {number[]} keys */
-    const count = (keys) => (keys.length === 1 ? "1 key" : `${keys.length} keys`);
+    /** @param {number[]} some */
+    const count = (some) => (some.length === 1 ? "1 key" : `${some.length} keys`);
     return `Without the mask, the softmax gives ${three(share)} to the ${count(left)} that this query may attend to, and ${three(1 - share)} to the ` +
       `${count(hidden)} that it may not (×). The mask sets the hidden scores to −∞; every weight left is divided by ${three(share)}, so that they sum to 1 again: ` +
       `${sayToken(sample, "keys", best)}: ${three(before[best])} / ${three(share)} = ${three(after[best])}.`;
@@ -393,19 +393,19 @@ function render({ model, el }) {
   const table = tableView(() => fillTable(choice.now()), "Table of weights");
 
   /** @param {string} text */
-  const key = (text) => h("kbd", {}, text);
+  const kbd = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, isImage ? "Pointer: a patch under it is the query, a cell of a matrix is a query and a key; " : "Pointer: a word under it is the query or the key, a cell of a matrix is both; ",
-      "a click locks, a second click lets go. With the focus on ", ...(isImage ? ["the picture, ", key("arrows"), " move the query",
-        ...(has_class ? [" (up from the first row to [class], or ", key("c"), ")"] : [])] : ["a row of words, ", key("←"), " ", key("→"), " move along it"]),
-      "; on the large matrix ", key("↑"), " ", key("↓"), " move the query, ", key("←"), " ", key("→"), " the key. ",
-      key("Enter"), " or ", key("Space"), " lock and let go, ", key("Esc"), " lets go, ",
-      key("["), " ", key("]"), " or ", key("Page Up"), " ", key("Page Down"), " change the layer, ",
-      key("1"), "–", key("9"), " pick a head, ", key("0"), " the mean, ", key("h"), " ", key("H"), " the next and the previous head, ",
-      key("i"), " ", key("I"), ` the next and the previous ${kindOf}, `, key("s"), " changes the scale",
-      ...(data.hasScores ? [", ", key("m"), " what is shown of the mask"] : []), ...(isImage ? [", ", key("x"), " switches the control"] : []), "."),
-    h("p", {}, "Predict first (", key("p"), "): the numbers are covered, and you mark the keys that you expect to get most of the query's weight, by a click or with ",
-      "the arrows and ", key("Space"), ". ", key("r"), " reveals, ", key("Esc"), " gives up."),
+      "a click locks, a second click lets go. With the focus on ", ...(isImage ? ["the picture, ", kbd("arrows"), " move the query",
+        ...(has_class ? [" (up from the first row to [class], or ", kbd("c"), ")"] : [])] : ["a row of words, ", kbd("←"), " ", kbd("→"), " move along it"]),
+      "; on the large matrix ", kbd("↑"), " ", kbd("↓"), " move the query, ", kbd("←"), " ", kbd("→"), " the key. ",
+      kbd("Enter"), " or ", kbd("Space"), " lock and let go, ", kbd("Esc"), " lets go, ",
+      kbd("["), " ", kbd("]"), " or ", kbd("Page Up"), " ", kbd("Page Down"), " change the layer, ",
+      kbd("1"), "–", kbd("9"), " pick a head, ", kbd("0"), " the mean, ", kbd("h"), " ", kbd("H"), " the next and the previous head, ",
+      kbd("i"), " ", kbd("I"), ` the next and the previous ${kindOf}, `, kbd("s"), " changes the scale",
+      ...(data.hasScores ? [", ", kbd("m"), " what is shown of the mask"] : []), ...(isImage ? [", ", kbd("x"), " switches the control"] : []), "."),
+    h("p", {}, "Predict first (", kbd("p"), "): the numbers are covered, and you mark the keys that you expect to get most of the query's weight, by a click or with ",
+      "the arrows and ", kbd("Space"), ". ", kbd("r"), " reveals, ", kbd("Esc"), " gives up."),
     needsPython("Python reads what you choose: ", h("code", {}, "widget.selection"), " and ", h("code", {}, "widget.selected_weights"),
       ". Python counts from 0, this picture from 1. Nothing else here needs it."));
 
@@ -842,7 +842,7 @@ function render({ model, el }) {
       return h("table", {}, caption,
         h("thead", {}, h("tr", {}, h("td"), ...Array.from({ length: columns }, (_, c) => column(`column ${c + 1}`)))),
         h("tbody", {}, ...(has_class ? [line(CLASS_TOKEN, cell(row[0]))] : []),
-          ...Array.from({ length: rows }, (_, r) => line(`row ${r + 1}`, ...Array.from({ length: columns }, (_, c) => cell(row[first + r * columns + c]))))));
+          ...Array.from({ length: rows }, (_, r) => line(`row ${r + 1}`, ...Array.from({ length: columns }, (__, c) => cell(row[first + r * columns + c]))))));
     }
     const more = data.hasScores ? [data.row("scores", from, query), data.row("unmasked", from, query)] : [];
     return h("table", {}, caption,
@@ -883,15 +883,15 @@ function render({ model, el }) {
   /** @param {Canvas} canvas @param {T.Laid} _ */
   const inMatrix = (canvas, { left, top, w, ht }) => (/** @type {MouseEvent} */ event) => {
     const r = canvas.getBoundingClientRect();
-    const [asking, asked] = data.sizes[model.get("control") ?? model.get("sample")];
-    const [row, column] = [Math.floor((event.clientY - r.top - top()) / ht(asking, r)), Math.floor((event.clientX - r.left - left()) / w(asked, r))];
-    return row >= 0 && column >= 0 && row < asking && column < asked ? { query: row, key: column } : null;
+    const [asking, keyed] = data.sizes[model.get("control") ?? model.get("sample")];
+    const [row, column] = [Math.floor((event.clientY - r.top - top()) / ht(asking, r)), Math.floor((event.clientX - r.left - left()) / w(keyed, r))];
+    return row >= 0 && column >= 0 && row < asking && column < keyed ? { query: row, key: column } : null;
   };
   /** @param {string} what */
   const laid = (what) => () => Number(matrixCanvas.dataset[what]);
   surfaceOf(matrixCanvas, inMatrix(matrixCanvas, { left: laid("left"), top: laid("top"), w: laid("cellWidth"), ht: laid("cellHeight") }));
   for (const { small } of tiles) { // a click chooses the head, as a click anywhere on the tile does
-    const at = inMatrix(small, { left: () => 0, top: () => 0, w: (asked, r) => r.width / asked, ht: (asking, r) => r.height / asking });
+    const at = inMatrix(small, { left: () => 0, top: () => 0, w: (keyed, r) => r.width / keyed, ht: (asking, r) => r.height / asking });
     onPointer(small, signal, (event) => { const place = at(event); if (place) point(place); }, leave);
   }
 
@@ -922,7 +922,7 @@ function render({ model, el }) {
   function arrow(place, [down, right]) {
     const now = choice.now();
     const [query, key] = [token(now.query), tokenOrNone(now.key)];
-    const [asking, asked] = data.sizes[now.sample];
+    const [asking, keyed] = data.sizes[now.sample];
     /** @param {number} at @param {number} step @param {number} size */
     const along = (at, step, size) => Math.min(size - 1, Math.max(0, at + step));
     /** @param {"query" | "key"} side @param {number} one */
@@ -931,7 +931,7 @@ function render({ model, el }) {
       if (now.phase === "marking") move("key", key === null ? first : stepped(key, down, right));
       else choice.choose({ query: name(stepped(query, down, right)), key: null });
     } else if (place === matrixCanvas ? down : place === queries.element) move("query", along(query, down + right, asking));
-    else move("key", key === null ? 0 : along(key, down + right, asked));
+    else move("key", key === null ? 0 : along(key, down + right, keyed));
   }
   /** @param {string} pressed @param {EventTarget} place */
   function press(pressed, place) {
@@ -965,7 +965,7 @@ function render({ model, el }) {
     if (isImage) actions.x = () => n > 1 && choice.choose({ control: control === null ? otherImage(sample) : null });
     if (has_class) actions.c = () => (phase === "marking" ? choice.choose({ key: CLASS_TOKEN }) : choice.choose({ query: CLASS_TOKEN, key: null }));
     if (data.hasScores) actions.m = () => phase === "off" && choice.choose({ show: SHOWS[cycle(SHOWS.indexOf(show), 1, 3)] });
-    for (let digit = 1; digit <= Math.min(9, n_heads); digit++) actions[digit] = () => choice.choose({ head: digit - 1 });
+    for (let nth = 1; nth <= Math.min(9, n_heads); nth++) actions[nth] = () => choice.choose({ head: nth - 1 });
     actions[pressed]?.();
     return pressed in actions;
   }

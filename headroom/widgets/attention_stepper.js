@@ -193,7 +193,7 @@ function render({ model, el }) {
   }
   /** What the reader points at, and where it comes from or goes. @param {T.Shown} view */
   function saySpot(view) {
-    const { now, stages, query, step, row, spot, key, at } = view;
+    const { now, stages, query, row, spot, key, at } = view;
     if (now.spot === null) return "";
     const entry = cutEntry(view.entry, spot === "v" || spot === "output" ? d_v : d_k);
     /** @param {T.Stage} name */
@@ -334,14 +334,14 @@ function render({ model, el }) {
   const table = tableView(() => fillTable(see(choice.now())), "Table of all numbers");
 
   /** @param {string} text */
-  const key = (text) => h("kbd", {}, text);
+  const kbd = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
-    h("p", {}, "Pointer: a number under it lights up where it comes from and where it goes; a click holds on, a second click or ", key("Esc"),
+    h("p", {}, "Pointer: a number under it lights up where it comes from and where it goes; a click holds on, a second click or ", kbd("Esc"),
       " lets go. A click on another row of Q, of the scores or of the output follows that query."),
-    h("p", {}, "Keys: ", key("["), " ", key("]"), " or ", key("Page Up"), " ", key("Page Down"), " go a step back and forward, ", key("q"), " ", key("Q"), " to the next and the previous query. In the numbers of the row, ",
-      key("↑"), " ", key("↓"), " go from key to key, ", key("←"), " ", key("→"), " from column to column, and ", key("→"), " past the last takes the next step. ",
+    h("p", {}, "Keys: ", kbd("["), " ", kbd("]"), " or ", kbd("Page Up"), " ", kbd("Page Down"), " go a step back and forward, ", kbd("q"), " ", kbd("Q"), " to the next and the previous query. In the numbers of the row, ",
+      kbd("↑"), " ", kbd("↓"), " go from key to key, ", kbd("←"), " ", kbd("→"), " from column to column, and ", kbd("→"), " past the last takes the next step. ",
       "In a matrix the arrows move through its cells; up and down in Q, in the scores and in the output change the query. Along the terms of a sum ",
-      key("←"), " ", key("→"), " move. ", key("Enter"), " or ", key("Space"), " hold on, ", key("Esc"), " lets go."),
+      kbd("←"), " ", kbd("→"), " move. ", kbd("Enter"), " or ", kbd("Space"), " hold on, ", kbd("Esc"), " lets go."),
     h("p", {}, "Numbers are rounded for reading; the arithmetic is exact to 15 digits."),
     needsPython("Python reads what you choose: ", h("code", {}, "widget.selection"), " and ", h("code", {}, "widget.row"),
       ", all numbers of the row; ", h("code", {}, "widget.differences"), " says where your tensors part. Python counts from 0, this picture from 1. Nothing else here needs it."));
@@ -432,18 +432,18 @@ function render({ model, el }) {
       for (const { cells } of lines) cells[c].element.hidden = hidden;
       const digits = its === "weights" ? 3 : 2;
       lines.forEach(({ key: j, cells, scoreInput, maskBox }) => {
-        const place = query * n_keys + j;
-        const right = stages[its][place];
+        const index = query * n_keys + j;
+        const right = stages[its][index];
         const { text, element } = cells[c];
         const bar = its === "weights" && !whose;
         let shown = say(right, digits);
-        if (whose === "model") shown = say(data.untouched.weights[place], digits);
+        if (whose === "model") shown = say(data.untouched.weights[index], digits);
         if (whose === "yours") {
-          const mine = yours[its]?.[place] ?? NaN;
-          shown = `${agree(its, mine, right, stages.may[place]) ? "=" : "≠"} ${say(mine, digits)}`;
+          const mine = yours[its]?.[index] ?? NaN;
+          shown = `${agree(its, mine, right, stages.may[index]) ? "=" : "≠"} ${say(mine, digits)}`;
           element.classList.toggle("headroom-differs", shown[0] === "≠");
         }
-        if (its === "masked") shown = `${stages.may[place] ? "" : "× "}${shown}`;
+        if (its === "masked") shown = `${stages.may[index] ? "" : "× "}${shown}`;
         const input = now.editing && its === "scores" && !whose;
         write(text, input ? "" : shown);
         if (bar) element.style.setProperty("--headroom-share", `${Number.isNaN(right) ? 0 : (100 * right).toFixed(1)}%`);
@@ -455,7 +455,7 @@ function render({ model, el }) {
         }
         if (its === "masked") {
           maskBox.hidden = !now.editing;
-          maskBox.checked = stages.may[place] === 1;
+          maskBox.checked = stages.may[index] === 1;
           element.classList.toggle("headroom-own", now.flipped.some(([i, one]) => i === query && one === j));
         }
         element.classList.toggle("headroom-spot", !whose && its === spot && j === key);
@@ -474,9 +474,9 @@ function render({ model, el }) {
       write(sign, lit ? "K " : "");
     });
     // One cell is the way in with Tab; the arrows do the rest.
-    const visible = COLUMNS.findLastIndex(({ from, whose }) => !whose && from <= at);
+    const newest = COLUMNS.findLastIndex(({ from, whose }) => !whose && from <= at);
     const column = COLUMNS.findIndex(({ spot: its, whose, from }) => !whose && its === spot && from <= at);
-    const way = lines[key].cells[column < 0 ? visible : column].element;
+    const way = lines[key].cells[column < 0 ? newest : column].element;
     for (const { cells } of lines) for (const { element } of cells) if (element.hasAttribute("tabindex")) element.tabIndex = element === way ? 0 : -1;
   }
   /** As Python's comparison does. @param {T.Stage | "output"} stage @param {number} mine @param {number} right @param {unknown} may */
@@ -546,11 +546,11 @@ function render({ model, el }) {
     if (outcome.element.hidden) return;
     write(outcome.lead, `The output of ${quoted("queries", query)}:`);
     writeChips(outcome, d_v, (c) => {
-      const place = query * d_v + c;
-      const right = stages.output[place];
-      const mine = yours.output?.[place];
+      const index = query * d_v + c;
+      const right = stages.output[index];
+      const mine = yours.output?.[index];
       const same = mine !== undefined && agree("output", mine, right, true);
-      const more = changed ? `the model's: ${say(data.untouched.output[place])}` : mine === undefined ? "" : `yours: ${same ? "=" : "≠"} ${say(mine)}`;
+      const more = changed ? `the model's: ${say(data.untouched.output[index])}` : mine === undefined ? "" : `yours: ${same ? "=" : "≠"} ${say(mine)}`;
       return { name: String(c + 1), value: say(right), more, spoken: `entry ${c + 1}: ${say(right)}${more ? `, ${more.replace("≠", "differs,")}` : ""}` };
     }, spot === "output" || spot === "v" ? cutEntry(entry, d_v) : -1);
     write(outcome.end, "");
@@ -762,7 +762,7 @@ function render({ model, el }) {
       one.canvas.focus({ preventScroll: true });
     });
   }
-  /** @param {HTMLElement} target @param {string} type @param {(event: any) => void} handle */
+  /** @type {On} */
   function on(target, type, handle) {
     target.addEventListener(type, handle, { signal });
   }

@@ -21,7 +21,7 @@ import {
   bitmap, capital, choices, cycle, decode, guardKeys, h, legend, list, liveLine, needsPython, number, onPointer,
   paintBand, paintNames, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, visible,
 } from "./shared.js";
-/** @import { Bytes, Canvas, Child, Colours, Model, Numbers, On, Pen, Side, View, BugSwitches as T } from "./types" */
+/** @import { Canvas, Child, Colours, Model, Numbers, On, Side, View, BugSwitches as T } from "./types" */
 
 /** @type {(keyof T.Now)[]} */
 const CHOICES = ["on", "sample", "part", "layer", "head", "query", "key"];
@@ -80,9 +80,9 @@ function readData(model) {
     for (let key = 0; key < keys; key++) out[key] /= heads.length * 65535;
     return out;
   }
-  /** All rows of one head. @param {string} name @param {T.Place} place */
-  function rows(name, place) {
-    return Array.from({ length: sizes(name, place.part)[place.sample][0] }, (_, query) => row(name, place, query));
+  /** All rows of one head. @param {string} name @param {T.Place} where */
+  function rows(name, where) {
+    return Array.from({ length: sizes(name, where.part)[where.sample][0] }, (_, query) => row(name, where, query));
   }
 
   /** The tokens of an axis, in words. Of the healthy model, or in the order that a mistake leaves. @param {string} name @param {T.Place} _ @param {Side} side */
@@ -293,7 +293,7 @@ function render({ model, el }) {
     h("caption", {}, `Norm of the gradient, by part of the model: one backward pass on all ${n} ${things}`),
     h("thead", {}, h("tr", {}, h("td"), h("td", { class: "headroom-ends", "aria-hidden": "true" }, ...ends), h("th", { scope: "col" }, "as it is"), h("th", { scope: "col" }, "with it"))),
     h("tbody", {}, ...gradientRows.map(({ element }) => element)));
-  const key = h("div", { class: "headroom-note headroom-key", "aria-hidden": "true" }, bar("healthy"), "as it is", bar("broken"), "with the mistake; the scale is logarithmic");
+  const gradientsKey = h("div", { class: "headroom-note headroom-key", "aria-hidden": "true" }, bar("healthy"), "as it is", bar("broken"), "with the mistake; the scale is logarithmic");
 
   const table = tableView(() => fillTable(choice.now()), "Table of weights");
   /** @param {...string} all */
@@ -311,7 +311,7 @@ function render({ model, el }) {
   const root = h("div", { class: "headroom-widget headroom-bug-switches", role: "group", "aria-label": "Bug switches" },
     h("div", { class: "headroom-controls headroom-top" }, h("span", { class: "headroom-title" }, "Switch mistakes on"), off), switches, what, live.element,
     h("div", { class: "headroom-wide" }, numbersTable), controls, exampleBox, ...weights, ...(hasWeights ? [table.element] : []),
-    h("div", { class: "headroom-wide" }, gradientsTable), key, gradientNote, help);
+    h("div", { class: "headroom-wide" }, gradientsTable), gradientsKey, gradientNote, help);
   el.append(h("div", { class: "headroom-frame" }, root));
 
   // ------------------------------------------------ choosing
@@ -392,9 +392,9 @@ function render({ model, el }) {
     const looks = data.looks(name, part);
     if (!looks) return "Its weights are not numbers (NaN): something was divided by 0, or has grown beyond all bounds.";
     const { largest, lowest_sum, highest_sum, moved } = looks;
-    const off = Math.max(Math.abs(lowest_sum - 1), Math.abs(highest_sum - 1)) > SUMS_OFF;
+    const wide = Math.max(Math.abs(lowest_sum - 1), Math.abs(highest_sum - 1)) > SUMS_OFF;
     return `A query's largest weight is ${number(largest)} on average. ` +
-      (off ? `Rows sum to ${number(lowest_sum)} up to ${number(highest_sum)}, and not to 1. ` : "Every row sums to 1. ") +
+      (wide ? `Rows sum to ${number(lowest_sum)} up to ${number(highest_sum)}, and not to 1. ` : "Every row sums to 1. ") +
       (name !== "" && moved !== null ? `${percent(moved)} of the weight lies elsewhere.` : "");
   }
   /** @param {Canvas} canvas @param {string} name @param {T.Now} now @param {Numbers[]} matrix @param {number} high @param {Colours} colours */
@@ -411,7 +411,7 @@ function render({ model, el }) {
     if ((available - left - 3) / keyed < LABELLED) [left, top] = [18, 18]; // no room for words: only Q and K stand at the edges
     const cell = Math.min(26, (available - left - 3) / keyed, 420 / queries);
     canvas.style.height = `${Math.ceil(top + queries * cell + 3)}px`;
-    for (const [what, value] of Object.entries({ left, top, cell })) canvas.dataset[what] = value.toFixed(3);
+    for (const [side, value] of Object.entries({ left, top, cell })) canvas.dataset[side] = value.toFixed(3);
     const { context } = prepare(canvas);
     context.imageSmoothingEnabled = cell < 1;
     context.drawImage(bitmap(queries, keyed, (query) => ({ values: matrix[query], low: 0, high })), left, top, keyed * cell, queries * cell);
@@ -463,8 +463,8 @@ function render({ model, el }) {
         ["sums", "a row of weights sums to", sums(before), after && sums(after), ""]);
     }
     /** @param {T.Line} _ */
-    const cells = ([name, title, right, wrong, difference, shares]) => {
-      return h("tr", { "data-number": name }, h("th", { scope: "row" }, title), ...[right, wrong, difference].map((text, i) => {
+    const cells = ([name, title, right, broken, difference, shares]) => {
+      return h("tr", { "data-number": name }, h("th", { scope: "row" }, title), ...[right, broken, difference].map((text, i) => {
         const cell = h("td", {}, text || "–");
         const share = shares?.[i];
         if (share !== undefined) {
@@ -534,7 +534,7 @@ function render({ model, el }) {
     const at = (event) => {
       const now = choice.now();
       const r = canvas.getBoundingClientRect();
-      const [left, top, cell] = ["left", "top", "cell"].map((what) => Number(canvas.dataset[what]));
+      const [left, top, cell] = ["left", "top", "cell"].map((side) => Number(canvas.dataset[side]));
       const [query, key] = [Math.floor((event.clientY - r.top - top) / cell), Math.floor((event.clientX - r.left - left) / cell)];
       const name = shownIn(which);
       const [queries, keyed] = data.sizes(name, now.part)[now.sample];

@@ -68,10 +68,10 @@ function readAnswers(model) {
     const at = place(which, prefix);
     return at ? logits.subarray(at.logits, at.logits + n_target) : null;
   }
-  /** The logarithms of the probabilities, as numbers of 64 bits. @param {Float32Array} logits */
-  function logShares(logits) {
-    const most = logits.reduce((a, b) => Math.max(a, b));
-    const below = Array.from(logits, (logit) => logit - most);
+  /** The logarithms of the probabilities, as numbers of 64 bits. @param {Float32Array} its */
+  function logShares(its) {
+    const most = its.reduce((a, b) => Math.max(a, b));
+    const below = Array.from(its, (logit) => logit - most);
     const total = Math.log(below.reduce((sum, one) => sum + Math.exp(one), 0));
     return below.map((one) => one - total);
   }
@@ -95,8 +95,8 @@ function readAnswers(model) {
   }
   /** @param {ArrayLike<number>} values */
   const largest = (values) => Array.from(values).reduce((best, value, i, all) => (value > all[best] ? i : best), 0);
-  /** As torch.multinomial: the largest probability / noise, with exponential noise. @param {Float32Array} logits @param {number} temperature @param {Float32Array} noise */
-  const draw = (logits, temperature, noise) => largest(logShares(logits.map((logit) => logit / temperature)).map((share, i) => share - Math.log(noise[i])));
+  /** As torch.multinomial: the largest probability / noise, with exponential noise. @param {Float32Array} its @param {number} temperature @param {Float32Array} numbers */
+  const draw = (its, temperature, numbers) => largest(logShares(its.map((logit) => logit / temperature)).map((one, i) => one - Math.log(numbers[i])));
 
   /** What greedy decoding or sampling writes: { tokens, own (what the model would write), missing (what it would need to go on) }. @param {number} which @param {T.Now} _ @returns {{ tokens: T.Prefix, own: number[], missing: T.Seen["missing"] }} */
   function written(which, { method, temperature, seed, taken }) {
@@ -105,10 +105,10 @@ function readAnswers(model) {
     const [path, own] = [[], []];
     while (path.length < max_tokens && !ended(path)) {
       const step = path.length;
-      const logits = logitsOf(which, path);
-      const noise = method === "sampling" ? noiseOf(seed, step) : null;
-      if (!logits || (method === "sampling" && !noise)) return { tokens: path, own, missing: logits ? "noise" : "logits" };
-      const its = noise ? draw(logits, temperature, noise) : largest(logits);
+      const known = logitsOf(which, path);
+      const numbers = method === "sampling" ? noiseOf(seed, step) : null;
+      if (!known || (method === "sampling" && !numbers)) return { tokens: path, own, missing: known ? "noise" : "logits" };
+      const its = numbers ? draw(known, temperature, numbers) : largest(known);
       own.push(its);
       path.push(decided.get(step) ?? its);
     }
@@ -126,9 +126,9 @@ function readAnswers(model) {
           ways.push({ ...one, parent });
           continue;
         }
-        const logits = logitsOf(which, one.prefix);
-        if (!logits) return { levels, missing: true };
-        logShares(logits).forEach((share, token) => ways.push({ prefix: [...one.prefix, token], score: one.score + share, parent, ended: token === eos }));
+        const its = logitsOf(which, one.prefix);
+        if (!its) return { levels, missing: true };
+        logShares(its).forEach((more, token) => ways.push({ prefix: [...one.prefix, token], score: one.score + more, parent, ended: token === eos }));
       }
       ways.sort((a, b) => b.score - a.score);
       levels.push({ kept: ways.slice(0, width), dropped: ways.slice(width, 2 * width) });
@@ -303,7 +303,7 @@ function render({ model, el }) {
   const sampling = pair(field("Temperature", temperatureRange, temperatureOutput), field("Seed", seedInput), againButton);
   const beaming = field("Hypotheses", beamsRange, beamsOutput);
 
-  const steps = { first: button("first", "⇤", "First step"), back: button("back", "← Back"), next: button("next", "Next →"), last: button("last", "⇥", "Last step") };
+  const stepButtons = { first: button("first", "⇤", "First step"), back: button("back", "← Back"), next: button("next", "Next →"), last: button("last", "⇥", "Last step") };
   const stepRange = range("step-range", 1, 1);
   const stepOutput = output();
 
@@ -336,12 +336,12 @@ function render({ model, el }) {
   const table = tableView(() => fillTable(look(choice.now())), "Tables of candidates and weights");
 
   /** @param {string} text */
-  const key = (text) => h("kbd", {}, text);
+  const kbd = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
-    h("p", {}, key("←"), " ", key("→"), " go a step back and forward, ", key("Home"), " ", key("End"), " to the first and the last. ",
-      "In the tree ", key("↑"), " ", key("↓"), " choose a hypothesis. A candidate is a button: ", key("Tab"), " to it and ", key("Enter"), " or a click takes it in place of the model's, and the model goes on from there; ",
-      "in beam search it leads to that hypothesis. ", key("u"), " or ", key("Esc"), " goes back to the model's choices, ", key("m"), " to the next method, ", key("r"), " draws again, ",
-      key("["), " ", key("]"), " change the layer, ", key("1"), "–", key("9"), " pick a head, ", key("0"), " the mean, ", key("h"), " ", key("H"), " the next and the previous head. A click on a written token or on a row of the picture goes to its step."),
+    h("p", {}, kbd("←"), " ", kbd("→"), " go a step back and forward, ", kbd("Home"), " ", kbd("End"), " to the first and the last. ",
+      "In the tree ", kbd("↑"), " ", kbd("↓"), " choose a hypothesis. A candidate is a button: ", kbd("Tab"), " to it and ", kbd("Enter"), " or a click takes it in place of the model's, and the model goes on from there; ",
+      "in beam search it leads to that hypothesis. ", kbd("u"), " or ", kbd("Esc"), " goes back to the model's choices, ", kbd("m"), " to the next method, ", kbd("r"), " draws again, ",
+      kbd("["), " ", kbd("]"), " change the layer, ", kbd("1"), "–", kbd("9"), " pick a head, ", kbd("0"), " the mean, ", kbd("h"), " ", kbd("H"), " the next and the previous head. A click on a written token or on a row of the picture goes to its step."),
     h("p", {}, "Sampling: every candidate draws a random number from an exponential distribution, and the largest probability / number wins; a candidate wins with just its probability. ",
       "The seed fixes the numbers, so that a draw can be repeated. At a low temperature the probabilities move to the likeliest, at a high one they even out."),
     needsPython("What has been computed is here, and plays without Python: the greedy text, all beams, the continuations of each step's first candidates, and draws at temperature 1. A text of your own, and a continuation that was never computed, need Python. It reads what you choose: ",
@@ -351,7 +351,7 @@ function render({ model, el }) {
     h("div", { class: "headroom-controls" }, field("Text", sourceSelect), pair(field("Your own", ownText), readButton)),
     problem,
     h("div", { class: "headroom-controls" }, field("Method", methodSelect), sampling, beaming),
-    h("div", { class: "headroom-controls" }, pair(steps.first, steps.back, steps.next, steps.last), field("Step", stepRange, stepOutput)),
+    h("div", { class: "headroom-controls" }, pair(stepButtons.first, stepButtons.back, stepButtons.next, stepButtons.last), field("Step", stepRange, stepOutput)),
     h("div", { class: "headroom-written" }, h("span", { class: "headroom-note" }, "Written so far; ▸ is written in this step"), writtenRow),
     live.element,
     h("div", { class: "headroom-body" },
@@ -487,7 +487,7 @@ function render({ model, el }) {
     const of = `${step + 1} of ${complete ? n : `at least ${n}`}`;
     write(stepOutput, of);
     stepRange.setAttribute("aria-valuetext", `step ${of}`);
-    for (const [one, off] of pairs([steps.first, step === 0], [steps.back, step === 0], [steps.next, step === n - 1], [steps.last, step === n - 1])) {
+    for (const [one, off] of pairs([stepButtons.first, step === 0], [stepButtons.back, step === 0], [stepButtons.next, step === n - 1], [stepButtons.last, step === n - 1])) {
       // A button that is switched off would lose the focus, and the keys with it.
       one.setAttribute("aria-disabled", String(off));
     }
@@ -785,10 +785,10 @@ function render({ model, el }) {
   on(beamsRange, "input", () => choice.choose({ beams: Number(beamsRange.value) }));
   on(stepRange, "input", () => go(Number(stepRange.value) - 1));
   const jumps = { first: () => go(0), back: () => go(Number(root.dataset.step) - 1), next: () => go(Number(root.dataset.step) + 1), last: () => go(Infinity) };
-  on(steps.first, "click", jumps.first);
-  on(steps.back, "click", jumps.back);
-  on(steps.next, "click", jumps.next);
-  on(steps.last, "click", jumps.last);
+  on(stepButtons.first, "click", jumps.first);
+  on(stepButtons.back, "click", jumps.back);
+  on(stepButtons.next, "click", jumps.next);
+  on(stepButtons.last, "click", jumps.last);
   on(undo, "click", () => {
     choice.choose({ taken: [] });
     writtenRow.focus({ preventScroll: true }); // the button goes
@@ -815,7 +815,7 @@ function render({ model, el }) {
   // ------------------------------------------------ keys
   /** @param {string} pressed @param {EventTarget} target */
   function press(pressed, target) {
-    const { head, layer, method, taken, hypothesis } = choice.now();
+    const { head, layer, method, taken: changed, hypothesis } = choice.now();
     /** @param {number} by */
     const stepLayer = (by) => choice.choose({ layer: Math.min(n_layers - 1, Math.max(0, layer + by)) });
     /** @param {number} by */
@@ -829,7 +829,7 @@ function render({ model, el }) {
       if (beam) goTo(step, beam.rank + by);
     };
     const undone = () => {
-      if (taken.length) choice.choose({ taken: [] });
+      if (changed.length) choice.choose({ taken: [] });
       else if (hypothesis !== null) choice.choose({ hypothesis: null });
     };
     /** @type {Record<string, () => unknown>} */

@@ -25,7 +25,7 @@ import {
   capital, choices, colour, css, cycle, decode, guardKeys, h, inkOn, legend, liveLine, needsPython, number,
   paintFrame, pairs, penOf, prepare, repaint, sayHead, tableView, themeColours, uniqueName, write,
 } from "./shared.js";
-/** @import { Child, Model, On, Canvas, View, DigitPad as T } from "./types" */
+/** @import { Child, On, Canvas, View, DigitPad as T } from "./types" */
 
 const SIDE = 28; // pixels of an image along each side
 const FINE = 8; // the ink is kept on a grid so many times finer
@@ -289,13 +289,13 @@ function render({ model, el }) {
   const table = tableView(fillTable, "Table of probabilities and weights");
 
   /** @param {string} text */
-  const key = (text) => h("kbd", {}, text);
+  const kbd = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
-    h("p", {}, "Pointer: draw with mouse, pen or finger. With the focus on the page, ", key("arrows"), " move the pen by a pixel, with ", key("Shift"), ` by ${LEAP}; `,
-      key("Home"), " ", key("Page Up"), " ", key("End"), " ", key("Page Down"), " move it slantwise. ", key("Space"), " lowers and lifts the pen, ", key("Esc"), " lifts it, ",
-      key("e"), " changes between pen and eraser, ", key("u"), " takes the last change back, ", key("Delete"), " clears the page, ",
-      ...(n ? [key("i"), " ", key("I"), " start from the next and the previous digit, "] : []), key("m"), " switches the centring, ", key("w"), " where it looks, ",
-      key("["), " ", key("]"), " change the layer, ", key("1"), "–", key("9"), " pick a head, ", key("0"), " the mean, ", key("h"), " ", key("H"), " the next and the previous head."),
+    h("p", {}, "Pointer: draw with mouse, pen or finger. With the focus on the page, ", kbd("arrows"), " move the pen by a pixel, with ", kbd("Shift"), ` by ${LEAP}; `,
+      kbd("Home"), " ", kbd("Page Up"), " ", kbd("End"), " ", kbd("Page Down"), " move it slantwise. ", kbd("Space"), " lowers and lifts the pen, ", kbd("Esc"), " lifts it, ",
+      kbd("e"), " changes between pen and eraser, ", kbd("u"), " takes the last change back, ", kbd("Delete"), " clears the page, ",
+      ...(n ? [kbd("i"), " ", kbd("I"), " start from the next and the previous digit, "] : []), kbd("m"), " switches the centring, ", kbd("w"), " where it looks, ",
+      kbd("["), " ", kbd("]"), " change the layer, ", kbd("1"), "–", kbd("9"), " pick a head, ", kbd("0"), " the mean, ", kbd("h"), " ", kbd("H"), " the next and the previous head."),
     h("p", {}, "MNIST's digits were scaled to fit into 20 × 20 pixels and moved until their centre of mass was in the middle (LeCun et al. 1998, section III.A). ",
       "With “Centre as MNIST does” your drawing is treated in the same way; a digit that you start from and do not alter is given as it is. ",
       "“Sure” means a probability of 0.95 and more, “fairly sure” of 0.75, “unsure” of 0.5; below that the model is guessing."),

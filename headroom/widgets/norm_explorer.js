@@ -237,8 +237,8 @@ function render({ model, el }) {
     ramp.style.background = `linear-gradient(to right, ${SIGNED.map(css).join(", ")})`;
     return { title, bar, element: h("div", { class: "headroom-panel" }, title, parts[0], bar.element, ...parts.slice(1)) };
   }
-  const left = panel(tensor, before);
-  const right = panel(output, after);
+  const leftPanel = panel(tensor, before);
+  const rightPanel = panel(output, after);
   const calculation = h("p", { "data-part": "calculation" });
   const [sum, role] = [h("span", { class: "headroom-sum" }), h("span")];
   calculation.append(sum, " ", role);
@@ -256,18 +256,18 @@ function render({ model, el }) {
 
   const table = tableView(() => fillTable(), "Table of x and its norms");
   /** @param {string} text */
-  const key = (text) => h("kbd", {}, text);
+  const kbd = (text) => h("kbd", {}, text);
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, "Pointer: a number under it is framed, with all that share its mean and variance. Press on a number of x and drag up or down to change it; a click locks it, a second click lets go. ",
-      "With the focus on x, ", key("arrows"), " move from number to number. ", key("Enter"), " or ", key("Space"), " lock the number: now ", key("↑"), " ", key("↓"), " (or ", key("→"), " ", key("←"),
-      ") change it by a step, with ", key("Shift"), " by ten. ", key("Esc"), " lets go. ", key("+"), " and ", key("−"), " change it without locking. ",
-      key("n"), " goes to the next norm, ", key("e"), " and ", key("E"), " make ε ten times smaller and larger, ", ...(data.hasAffine ? [key("g"), " switches γ and β, "] : []), key("r"), " takes x back to the start."),
+      "With the focus on x, ", kbd("arrows"), " move from number to number. ", kbd("Enter"), " or ", kbd("Space"), " lock the number: now ", kbd("↑"), " ", kbd("↓"), " (or ", kbd("→"), " ", kbd("←"),
+      ") change it by a step, with ", kbd("Shift"), " by ten. ", kbd("Esc"), " lets go. ", kbd("+"), " and ", kbd("−"), " change it without locking. ",
+      kbd("n"), " goes to the next norm, ", kbd("e"), " and ", kbd("E"), " make ε ten times smaller and larger, ", ...(data.hasAffine ? [kbd("g"), " switches γ and β, "] : []), kbd("r"), " takes x back to the start."),
     h("p", {}, `Signs: ▲ and ▼ mark numbers that are larger and smaller than at the start, by ${MOVED} or more${own ? ", ✗ an output of your module that differs from ours" : ""}. A thick frame is the chosen number, dashed frames its group.`),
     needsPython("Python reads and sets what you see: ", h("code", {}, "widget.x"), ", ", h("code", {}, "widget.output"), " and ", h("code", {}, "widget.selection"),
       `. Python counts from 0, this picture from 1. Nothing else here needs it${own ? "; your module was asked once, before this was drawn" : ""}.`));
 
   const root = h("div", { class: "headroom-widget headroom-norm-explorer", role: "group", "aria-label": "Norm explorer" },
-    controls, h("div", { class: "headroom-body" }, left.element, right.element), live.element, calculation, norms,
+    controls, h("div", { class: "headroom-body" }, leftPanel.element, rightPanel.element), live.element, calculation, norms,
     ...(own ? [h("div", { class: "headroom-own" }, own.title, own.canvas, own.compared)] : []), table.element, help);
   el.append(h("div", { class: "headroom-frame" }, root));
 
@@ -386,16 +386,16 @@ function render({ model, el }) {
     buttons.reset[0].disabled = !edited.length;
 
     const shape = `${count(samples, "sample")} × ${count(tokens, "token")} × ${count(features, "feature")}`;
-    left.title.textContent = `Before: x, ${shape}`;
-    right.title.textContent = now.norm === "none" ? "After no norm: the same" : `After ${now.norm}`;
+    leftPanel.title.textContent = `Before: x, ${shape}`;
+    rightPanel.title.textContent = now.norm === "none" ? "After no norm: the same" : `After ${now.norm}`;
     /** @param {Float64Array} values @param {Legend} bar */
     const scale = (values, bar) => {
       const reach = reachOf(values);
       bar.set(-reach, reach, "Purple is above 0, brown below, white 0.");
       bar.element.querySelectorAll(".headroom-ticks span").forEach((tick, i) => (tick.textContent = amount((i - 1) * reach)));
     };
-    scale(x, left.bar);
-    scale(outs[now.norm], right.bar);
+    scale(x, leftPanel.bar);
+    scale(outs[now.norm], rightPanel.bar);
     tensor.setAttribute("aria-label", `x: ${shape}. ${now.locked ? "Arrow keys change the number, Escape lets go." : "Arrow keys move, Enter locks a number to change it."}`);
     output.setAttribute("aria-label", `${now.norm === "none" ? "x as it is" : `What ${now.norm} makes of x`}: ${shape}. The table below has the numbers.`);
     tilesTitle.textContent = edited.length ? "The same x after each norm: ▲ and ▼ mark what has changed since the start" : "The same x after each norm: drag a number of x, and see which outputs change";
@@ -425,7 +425,7 @@ function render({ model, el }) {
     const { out, roots } = data.normalise(of, start, eps, affine);
     const most = reachOf(start);
     const where = all.filter((one) => Math.abs(out[one] - theirs[one]) > SAME * Math.max(1, Math.abs(out[one])) + (1e-6 * most) / roots[one]);
-    return { where, out, largest: all.reduce((most, one) => Math.max(most, Math.abs(out[one] - theirs[one])), 0) };
+    return { where, out, largest: all.reduce((top, one) => Math.max(top, Math.abs(out[one] - theirs[one])), 0) };
   }
   /** @param {T.Now} now @param {T.Difference} _ */
   function sayCompared(now, { where, out, largest }) {
@@ -503,11 +503,11 @@ function render({ model, el }) {
     const { context } = prepare(canvas);
     const reach = reachOf(values) || 1;
     [pixels.width, pixels.height] = [features, samples * tokens];
-    const own = penOf(pixels);
-    const frame = own.createImageData(features, samples * tokens);
+    const small = penOf(pixels);
+    const frame = small.createImageData(features, samples * tokens);
     const colour = new Uint32Array(frame.data.buffer);
     for (let one = 0; one < size; one++) colour[one] = PIXELS_SIGNED[Math.round((values[one] / reach + 1) * 511.5)];
-    own.putImageData(frame, 0, 0);
+    small.putImageData(frame, 0, 0);
     for (let sample = 0; sample < samples; sample++) {
       context.drawImage(pixels, 0, sample * tokens, features, tokens, left, top + sample * sampleHeight, features * w, tokens * ht);
     }

@@ -86,8 +86,8 @@ function readData(model) {
   };
   readYours();
   /** @type {T.Kind[]} */
-  const all = ["sin-cos", "learned", "rotary", "yours"];
-  const kinds = all.filter((kind) => kind in tables || kind === "sin-cos" || kind === "rotary");
+  const known = ["sin-cos", "learned", "rotary", "yours"];
+  const kinds = known.filter((kind) => kind in tables || kind === "sin-cos" || kind === "rotary");
   /** @param {T.Kind} kind @param {number} dModel */
   const widthOf = (kind, dModel) => tables[kind]?.shape[1] ?? (kind === "rotary" && q.length ? q.length : dModel);
 
@@ -179,7 +179,7 @@ function readData(model) {
       const seen = [...count.keys()].filter((at) => count[at]);
       const low = seen.reduce((a, at) => Math.min(a, least[at]), Infinity);
       const high = seen.reduce((a, at) => Math.max(a, most[at]), -Infinity);
-      return { values, count, least, most, mean: sum.map((one, at) => one / count[at]), low: seen.length ? low : 0, high: seen.length ? high : 1 };
+      return { values, count, least, most, mean: sum.map((total, at) => total / count[at]), low: seen.length ? low : 0, high: seen.length ? high : 1 };
     })());
   }
 
@@ -329,11 +329,11 @@ function render({ model, el }) {
     const { count, least, most, low, high } = data.similarities(one, measure);
     const at = n - 1 + shift;
     const what = measureName(now.kind, measure);
-    const pairs = `(p, p ${shift < 0 ? "−" : "+"} ${Math.abs(shift)})`;
-    if (!count[at]) return `No two rows of this table are positions ${pairs}.`;
-    if (count[at] === 1) return `Only one pair of positions is ${pairs}; its ${what} is ${short(most[at])}.`;
+    const apart = `(p, p ${shift < 0 ? "−" : "+"} ${Math.abs(shift)})`;
+    if (!count[at]) return `No two rows of this table are positions ${apart}.`;
+    if (count[at] === 1) return `Only one pair of positions is ${apart}; its ${what} is ${short(most[at])}.`;
     const same = most[at] - least[at] <= SAME * (high - low);
-    const many = `${whole(count[at])} pairs of positions ${pairs}`;
+    const many = `${whole(count[at])} pairs of positions ${apart}`;
     if (same) return `All ${many} have the same ${what}, ${short(most[at])}: it tells how far apart they are, not where they stand.`;
     return `The ${many} have different ${what}s, from ${short(least[at])} to ${short(most[at])}: it depends on where they stand.`;
   }
@@ -446,15 +446,15 @@ function render({ model, el }) {
   const table = tableView(() => fillTable(shown()), "Table of numbers");
 
   /** @param {string} text */
-  const key = (text) => h("kbd", {}, text);
+  const kbd = (text) => h("kbd", {}, text);
   const isFunction = data.tables.yours?.function;
   const help = h("details", { "data-part": "keys" }, h("summary", {}, "Keys, pointer and Python"),
     h("p", {}, "Positions, pairs and dimensions count from 0, as in the formula: pair i, of the dimensions 2i and 2i + 1, turns by base", h("sup", {}, "−2i / d_model"), " radians a position."),
     h("p", {}, "Pointer: a cell of the table is a position and a dimension, a cell of the matrix a position (down) and the one that it is compared with (across), ",
       "a place below the matrix is a distance, one on the wave a position; a click locks, a second click lets go. With the focus on the table or the matrix, ",
-      key("↑"), " ", key("↓"), " change the position (", key("Page Up"), " ", key("Page Down"), " by ten), ", key("←"), " ", key("→"), " the dimension or, on the matrix, the shift, ",
-      key("s"), " ", key("S"), " the shift, ", key("["), " ", key("]"), " the width, ", key("−"), " ", key("+"), " the base, ", key("k"), " ", key("K"), " the kind, ",
-      key("m"), " the measure; ", key("Enter"), " or ", key("Space"), " lock and let go, ", key("Esc"), " lets go."),
+      kbd("↑"), " ", kbd("↓"), " change the position (", kbd("Page Up"), " ", kbd("Page Down"), " by ten), ", kbd("←"), " ", kbd("→"), " the dimension or, on the matrix, the shift, ",
+      kbd("s"), " ", kbd("S"), " the shift, ", kbd("["), " ", kbd("]"), " the width, ", kbd("−"), " ", kbd("+"), " the base, ", kbd("k"), " ", kbd("K"), " the kind, ",
+      kbd("m"), " the measure; ", kbd("Enter"), " or ", kbd("Space"), " lock and let go, ", kbd("Esc"), " lets go."),
     h("p", {}, data.q.length ? "Rotary: the query and the key are yours." : "Rotary: the query and the key are all ones, so that the score is √d_model · the mean cosine of all turns."),
     needsPython("Python reads what you choose: ", h("code", {}, "widget.selection"), " and ", h("code", {}, "widget.table"), ". ",
       isFunction ? "Your function runs in Python: without it yours keeps its last size. Nothing else here needs it." : "Nothing else here needs it."));
@@ -614,9 +614,9 @@ function render({ model, el }) {
     if (target >= 0 && target < n) paintPlace(context, left + target * cell, top, cell, n * cell, true, colours);
     paintPlace(context, left, top + p * cell, n * cell, cell, false, colours);
     context.fillStyle = colours.text;
-    for (const at of ticks(0, n - 1, cell, 20)) {
-      write(context, `${at}`, left - 6, top + (at + 0.5) * cell, { align: "right", bold: at === p });
-      write(context, `${at}`, left + (at + 0.5) * cell, top + n * cell + 10, { bold: at === target });
+    for (const nth of ticks(0, n - 1, cell, 20)) {
+      write(context, `${nth}`, left - 6, top + (nth + 0.5) * cell, { align: "right", bold: nth === p });
+      write(context, `${nth}`, left + (nth + 0.5) * cell, top + n * cell + 10, { bold: nth === target });
     }
   }
   /** The plane of a drawing: left, right, floor, ceiling and the values at the last two, with a line at 0. @param {Pen} context @param {T.Plane} _ @param {T.Colours} colours */
@@ -646,14 +646,14 @@ function render({ model, el }) {
   function paintProfile(now, one, colours) {
     const { shift: apart, n_positions: n, measure } = now;
     const { context, width: wide, height } = prepare(profile);
-    const { mean, least, most, count, low, high } = data.similarities(one, measure);
+    const { mean, least, most, count: many, low, high } = data.similarities(one, measure);
     const [left, right, floor, ceiling] = [46, wide - 6, height - 18, 8];
     const step = (right - left) / (2 * n - 2);
     lay(profile, { left, step });
     const y = paintPlane(context, { left, right, floor, ceiling, low, high }, colours);
     /** @param {number} at */
     const x = (at) => left + at * step;
-    const seen = [...mean.keys()].filter((at) => count[at]);
+    const seen = [...mean.keys()].filter((at) => many[at]);
     context.beginPath(); // from the least to the most of each distance
     for (const at of seen) context.lineTo(x(at), y(most[at]));
     for (const at of seen.toReversed()) context.lineTo(x(at), y(least[at]));
@@ -665,7 +665,7 @@ function render({ model, el }) {
     trace(context, Array.from(mean, (value, at) => [x(at), y(value)]), colours.text, 1.5);
     const at = n - 1 + apart;
     paintLine(context, [x(at), ceiling], [x(at), floor], colours.mark, 1.5, [5, 3]);
-    if (count[at]) paintDot(context, x(at), y(mean[at]), true, colours, 4);
+    if (many[at]) paintDot(context, x(at), y(mean[at]), true, colours, 4);
     context.fillStyle = colours.text;
     for (const far of ticks(1 - n, n - 1, step, 34)) write(context, minus(String(far)), x(n - 1 + far), height - 8, { bold: far === apart });
   }
@@ -723,9 +723,9 @@ function render({ model, el }) {
     context.stroke();
     context.fillStyle = colours.text;
     context.globalAlpha = 0.45;
-    for (const one of all) {
+    for (const point of all) {
       context.beginPath();
-      context.arc(...place(one), 1.8, 0, 2 * Math.PI);
+      context.arc(...place(point), 1.8, 0, 2 * Math.PI);
       context.fill();
     }
     context.globalAlpha = 1;
