@@ -91,11 +91,11 @@ function readData(model) {
   /** @param {T.Kind} kind @param {number} dModel */
   const widthOf = (kind, dModel) => tables[kind]?.shape[1] ?? (kind === "rotary" && q.length ? q.length : dModel);
 
-  /** @type {Map<string, any>} */
+  /** @type {Map<string, unknown>} */
   const kept = new Map();
   /** What is asked for by name, or made and kept; the oldest of many goes. @template Made @param {string} name @param {() => Made} make @returns {Made} */
   function keep(name, make) {
-    const found = kept.get(name) ?? make();
+    const found = /** @type {Made} */ (kept.get(name) ?? make());
     kept.delete(name);
     kept.set(name, found);
     if (kept.size > 12) kept.delete([...kept.keys()][0]);
