@@ -23,6 +23,7 @@ def test_a_front_end_is_one_module_that_fetches_nothing(name):
     lines = esm.splitlines()
     assert not [line for line in lines if line.startswith("import")]
     assert [line for line in lines if line.startswith("export default")] == ["export default { render };"]
+    assert not [line for line in lines if re.match(r" *(// @ts-check|/\*\* @.*\*/$)", line)]  # types
     assert "://" not in (esm + css).replace("http://www.w3.org/2000/svg", "")  # the name of SVG: nothing is fetched
 
 

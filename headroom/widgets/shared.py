@@ -12,6 +12,8 @@ import torch
 import traitlets as t
 
 HERE = Path(__file__).parent
+# A line that only the type checker reads; what else a comment says stays where it is.
+TYPES = re.compile(r"^ *(?:// @ts-check|/\*\* @(?:(?!\*/).)*\*/)\n", re.MULTILINE)
 U16_MAX = 2**16 - 1
 
 ArrayLike = np.ndarray | torch.Tensor | Sequence[Any]
@@ -28,7 +30,8 @@ def front_end(name: str) -> tuple[str, str]:
 
     anywidget loads one text as one ES module, and a text has no folder from which it could import. So shared.js comes
     first, without its `export`s, and the widget's own file follows, without the line that imports from shared.js:
-    both files stay ES modules that an editor understands, and nothing is left to be fetched.
+    both files stay ES modules that an editor understands, and nothing is left to be fetched. Lines that hold only the
+    types of what follows, a fifteenth of the text, stay behind: a browser does not read them.
 
     Args:
         name: of the widget's files, such as `attention_explorer`.
@@ -42,7 +45,7 @@ def front_end(name: str) -> tuple[str, str]:
         raise ValueError(
             f'{name}.js has the line {left[1]!r}; a widget imports {{…}} from "./shared.js" and nothing else'
         )
-    return f"{shared}\n{own}", f"{_read('shared.css')}\n{_read(f'{name}.css')}"
+    return TYPES.sub("", f"{shared}\n{own}"), f"{_read('shared.css')}\n{_read(f'{name}.css')}"
 
 
 def quantise(weights: np.ndarray) -> bytes:
