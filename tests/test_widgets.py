@@ -2,6 +2,7 @@
 
 import re
 
+import anywidget
 import numpy as np
 import pytest
 
@@ -34,3 +35,17 @@ def test_a_front_end_that_would_fetch_is_refused(tmp_path, monkeypatch):
     (tmp_path / "other.js").write_text('import * as d3 from "./d3.js";\nexport default {};\n')
     with pytest.raises(ValueError, match=r"other\.js has the line .*d3"):
         front_end("other")
+
+
+@pytest.mark.parametrize("name", widgets.__all__)
+def test_the_types_of_a_front_end_are_the_traits_of_its_widget(name):
+    text = (shared.HERE / "types.d.ts").read_text(encoding="utf-8")
+    (namespace,) = re.findall(rf"^export namespace {name} \{{\n(.*?)^\}}", text, flags=re.MULTILINE | re.DOTALL)
+
+    def members(interface: str) -> set[str]:
+        pattern = rf"^  interface {interface}(?: extends (\w+))? \{{\n(.*?)^  \}}"
+        ((parent, body),) = re.findall(pattern, namespace, flags=re.MULTILINE | re.DOTALL)
+        return set(re.findall(r"^    (\w+)\??:", body, flags=re.MULTILINE)) | (members(parent) if parent else set())
+
+    base = set(anywidget.AnyWidget.class_traits(sync=True))
+    assert members("Traits") == set(getattr(widgets, name).class_traits(sync=True)) - base - {"_esm", "_css"}
