@@ -28,7 +28,7 @@ import tarfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +66,7 @@ MAX_NOTES, MAX_NOTE = 100, 300
 
 
 @contextlib.contextmanager
-def ending_at_once(control: socket.socket) -> Iterator[None]:
+def ending_at_once(control: socket.socket) -> Generator[None]:
     """While nobody reads the control socket, the system ends this process when its other end is closed.
 
     Warming up takes seconds, most of them within single imports, and a grader that is killed meanwhile must not leave
