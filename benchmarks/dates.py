@@ -23,6 +23,7 @@ from headroom.figures import heatmap, use_style
 from headroom.pretrained import dates_transformer
 from headroom.recipes import DATES, DATES_TRAIN, DATES_VAL
 from headroom.reference import padding_mask
+from headroom.scale import need_full_scale
 from headroom.training import exact_match, seed_everything, train_transformer, translate
 
 RESULTS = Path(__file__).parent / "results"
@@ -36,6 +37,7 @@ N_TEST = 2000
 
 
 def main() -> None:
+    need_full_scale("Benchmarks are run")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     seeds = parser.parse_args().seeds

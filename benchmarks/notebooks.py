@@ -25,6 +25,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 from headroom import notebooks  # noqa: E402
 from headroom.lab import private_environment  # noqa: E402
+from headroom.scale import need_full_scale  # noqa: E402
 from tests.browser import PEAK_MEMORY, copy_course  # noqa: E402
 
 RUNS = 3
@@ -54,6 +55,7 @@ def measure(path: Path) -> tuple[float, float, float]:
 
 def main(names: list[str]) -> None:
     """Measure the named notebooks, or all of lectures/ and solutions/, and print a table."""
+    need_full_scale("Benchmarks are run")
     with tempfile.TemporaryDirectory() as scratch:
         course = copy_course(Path(scratch) / "headroom")
         state = Path(scratch) / "state"

@@ -45,6 +45,7 @@ from headroom.recipes import (
     Recipe,
 )
 from headroom.reference import CPVT, PVT, ConvNet, DeiT, Swin, ViT
+from headroom.scale import need_full_scale
 from headroom.training import History, distill, seed_everything, train
 
 RESULTS = Path(__file__).parent / "results"
@@ -79,6 +80,7 @@ STYLE = {  # colour and marker
 
 
 def main() -> None:
+    need_full_scale("Benchmarks are run")
     names = [*MODELS, FEW]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", choices=names, default=names, metavar="MODEL", help=", ".join(names))

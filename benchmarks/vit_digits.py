@@ -22,6 +22,7 @@ from headroom import training
 from headroom.data import embedded_digits
 from headroom.recipes import VIT_DIGITS
 from headroom.reference import ViT
+from headroom.scale import need_full_scale
 from headroom.training import seed_everything, train
 
 RESULTS = Path(__file__).parent / "results" / "vit_digits.md"
@@ -30,6 +31,7 @@ WAYS = 3  # times that each way to compute is timed, in turn, so that a passing 
 
 
 def main() -> None:
+    need_full_scale("Benchmarks are run")
     digits = embedded_digits()
     load = os.getloadavg()[0]
     epoch_seconds(nullcontext(), digits, epochs=1)  # imports and caches

@@ -35,6 +35,7 @@ from headroom.data import FullDigits, mnist
 from headroom.figures import COLORS, use_style
 from headroom.recipes import VIT_MNIST, Recipe
 from headroom.reference import ViT, cross_entropy
+from headroom.scale import need_full_scale
 from headroom.training import accuracy, augment, fit, seed_everything
 
 RESULTS = Path(__file__).parent / "results"
@@ -140,6 +141,7 @@ LOOKS = {  # colour and line, in the order of table and legend
 
 
 def main() -> None:
+    need_full_scale("Benchmarks are run")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, help="the folder that holds MNIST/raw/")
     parser.add_argument("--epochs", type=int, default=VIT_MNIST.epochs, help="(default: those of VIT_MNIST)")
