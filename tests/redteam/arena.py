@@ -65,6 +65,8 @@ class Attack:
         score: what it honestly earned.
         says: phrases of the feedback page.
         noted: phrases of the note for the instructor.
+        also: "user" where an ordinary user grades it too, "quick" where it stands for its class, "disk" where Landlock
+            alone does not stop it.
         cells: source by cell id; where there is none for an answer, the right one is handed in.
         code: `change(notebook, cells)` and `write(folder, path)`, for what a cell cannot do.
     """
@@ -108,6 +110,15 @@ def _answer(match: re.Match) -> str:
 
 def attacks() -> list[Attack]:
     return [attack(path) for path in sorted(ATTACKS.glob("*.py"))]
+
+
+def sample(attacks: list[Attack]) -> list[Attack]:
+    """One attack of each class, the first word of its name: those that say `also: quick`."""
+    found = [attack for attack in attacks if "quick" in attack.also]
+    classes = [attack.name.split("_")[0] for attack in found]
+    if sorted(classes) != sorted({attack.name.split("_")[0] for attack in attacks}):
+        raise ValueError(f"one attack of each class says `also: quick`, and not these: {classes}")
+    return found
 
 
 def make_course(folder: Path, config: str = SHORT) -> Path:

@@ -16,6 +16,8 @@ import arena
 import machine
 from arena import HONEST
 
+pytestmark = pytest.mark.full  # each grades several rounds
+
 SLEEPER = "import time; time.sleep(3)"  # so that a kernel runs whenever the grader dies
 
 

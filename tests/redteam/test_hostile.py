@@ -5,7 +5,6 @@ import json
 import os
 import random
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
 import arena
+import light
 import torch
 from torch import nn
 
@@ -53,7 +53,7 @@ def changed(value: Any, chance: random.Random, often: float) -> Any:
     return value
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 8))])
 def test_whatever_a_reply_says_there_is_a_verdict(seed: int) -> None:
     space: dict[str, Any] = {"torch": torch, "nn": nn, "Tensor": torch.Tensor}
     exec(arena.ANSWERS["right"]["LayerNorm"], space)
@@ -144,7 +144,7 @@ def test_a_malformed_request_does_not_end_the_parent(parent: launch.WarmParent, 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_request_without_its_descriptors(parent: launch.WarmParent, tmp_path: Path, count: int) -> None:
     """The parent may end at that, with all its kernels; it must not go on half."""
-    own = launch.WarmParent(parent.kind)
+    own = launch.WarmParent(parent.kind, light.light(tmp_path))
     try:
         with open(os.devnull, "rb") as one:
             socket.send_fds(own.control, [b"{}"], [one.fileno()][:count])
@@ -156,8 +156,8 @@ def test_a_request_without_its_descriptors(parent: launch.WarmParent, tmp_path: 
         own.close()
 
 
-def test_the_parent_ends_with_its_control_socket() -> None:
-    own = launch.WarmParent()
+def test_the_parent_ends_with_its_control_socket(tmp_path: Path) -> None:
+    own = launch.WarmParent(code=light.light(tmp_path))
     run = own.run
     own.control.close()
     assert own.process.wait(10) is not None
@@ -169,13 +169,8 @@ def test_the_parent_ends_with_its_control_socket() -> None:
 @pytest.mark.parametrize("when", ["before it looks", "while it warms up"])
 def test_a_parent_that_warms_up_ends_with_its_control_socket(tmp_path: Path, when: str) -> None:
     """Nothing is left of a grader that is killed, not even for one long import: this one never ends."""
-    for path in launch.HERE.glob("*.py"):
-        shutil.copy(path, tmp_path)
-    parent = tmp_path / "parent.py"
-    text = parent.read_text(encoding="utf-8")
-    assert text.count("        warm()\n") == 1
     stuck = "        Path('/proc/self/comm').write_text('stuck')\n        time.sleep(1000)\n"
-    parent.write_text(text.replace("        warm()\n", stuck), encoding="utf-8")
+    parent = light.copied(tmp_path, ("parent.py", light.WARM, stuck)) / "parent.py"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if when == "before it looks":
         ours.close()

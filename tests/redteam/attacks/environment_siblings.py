@@ -2,7 +2,7 @@
 
 score: 15
 says: ✓ RMSNorm
-also: user
+also: user quick
 """
 
 # %% scratch

@@ -2,6 +2,7 @@
 
 score: 15
 says: ✓ LayerNorm
+also: quick
 """
 
 # %% scratch

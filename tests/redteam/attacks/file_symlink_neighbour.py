@@ -2,6 +2,7 @@
 
 score: 0
 says: could not be read as a notebook
+also: quick
 """
 
 # %% hand in

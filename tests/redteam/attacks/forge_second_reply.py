@@ -3,6 +3,7 @@
 score: 5
 says: LayerNorm
 noted: sent more than one reply
+also: quick
 """
 
 # %% layer-norm

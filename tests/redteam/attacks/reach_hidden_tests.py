@@ -2,6 +2,7 @@
 
 score: 5
 says: LayerNorm
+also: quick
 """
 
 # %% layer-norm

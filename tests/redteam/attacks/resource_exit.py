@@ -2,6 +2,7 @@
 
 score: 5
 says: ended the Python process
+also: quick
 """
 
 # %% layer-norm

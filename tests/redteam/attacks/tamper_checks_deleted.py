@@ -3,6 +3,7 @@
 score: 5
 says: LayerNorm: not attempted yet
 noted: was deleted, and is put back
+also: quick
 """
 
 # %% layer-norm
