@@ -152,6 +152,7 @@ MOOT = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", MODELS)
 def test_two_mistakes_are_both_made_in_any_order_or_refused(kind):
     model = MODELS[kind][0]()
