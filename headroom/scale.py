@@ -4,10 +4,10 @@ The environment variable `HEADROOM_SCALE` decides, and nothing else does. At ful
 amount is the one that is written. With `HEADROOM_SCALE=small` it is at most the one below: every line still runs, on
 the same code and with results of the same kind, but no model learns much and no time that is measured means much.
 
-Asked where amounts are decided: in `headroom.training.fit` and `headroom.reference.by_hand.train_counter` (how long
-they train), in `headroom.data` (how many digits and dates there are), and in those loops of a notebook's own that would
-cost more than about a second: `for _ in range(scaled(300))`. What depends on accuracy or time a notebook states with
-`claim`, which asserts it at full scale only. Everything else is asserted at both scales.
+Asked where amounts are decided: in `headroom.training.fit` (epochs), in `headroom.data` (digits and dates), and in
+those loops of a notebook's own that would cost more than about a second: `for _ in range(scaled(300))`. What depends on
+accuracy or time a notebook states with `claim`, which asserts it at full scale only. Everything else is asserted at
+both scales.
 
 Never smaller: the models that come with the course, the questions of the labs' checks, and notebooks under grading,
 whose kernels do not get the variable. Benchmarks and `python -m headroom.pretrained` refuse to run at small scale.

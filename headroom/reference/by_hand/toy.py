@@ -31,7 +31,6 @@ from headroom.reference.by_hand.embedding import embedding, embedding_backward
 from headroom.reference.by_hand.encoder_block import encoder_block, encoder_block_backward, encoder_block_parameters
 from headroom.reference.by_hand.linear import linear, linear_backward
 from headroom.reference.by_hand.parameters import Parameters, Saved, linear_parameters, named, part
-from headroom.scale import scaled
 
 ANCHOR, N_LETTERS = 0, 7  # the letters are tokens 1 … 7
 MIN_LETTERS, MAX_LETTERS = 4, 7  # in a sequence
@@ -106,12 +105,9 @@ def counter_backward(d_logits: np.ndarray, parameters: Parameters, saved: Saved)
 def train_counter(train: Sequences, seed: int, steps: int = STEPS) -> tuple[Parameters, list[float]]:
     """Train a new counter with Adam; the learning rate rises for a tenth of the steps, then falls to 0, both in a line.
 
-    At small scale (see `headroom.scale`) it takes fewer steps.
-
     Returns:
         parameters, and the loss of each step, in nats. The same seed gives the same.
     """
-    steps = scaled(steps)
     rng = np.random.default_rng(seed)
     parameters = counter_parameters(rng)
     adam = Adam(parameters, HIGHEST_LR)
