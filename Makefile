@@ -6,7 +6,7 @@ else
 HERE := .venv/bin
 endif
 
-.PHONY: help setup lab test test-all check labs grade bench format constraints
+.PHONY: help setup lab test test-all check types style labs grade bench format constraints
 
 help:
 	@echo "make lab          open the course in JupyterLab"
@@ -34,12 +34,18 @@ test: setup
 test-all: test
 	@$(HERE)/python -m pytest -m full $(TESTS) || [ $$? -eq 5 ]
 
+# The types take as long as all else together.
 check: setup
+	@$(MAKE) --no-print-directory -j2 types style
+
+types:
+	@$(HERE)/basedpyright --pythonpath $(HERE)/python
+
+style:
 	@$(HERE)/python -m ruff format --check --quiet .
 	@$(HERE)/python -m ruff check --quiet .
 	@$(HERE)/python -m headroom clean --check
 	@$(HERE)/codespell
-	@$(HERE)/basedpyright --pythonpath $(HERE)/python
 	@$(HERE)/python tests/javascript.py
 
 labs: setup

@@ -127,6 +127,7 @@ class PyramidStage(nn.Module):
         self, side: int, patch_size: int, channels: int, d_model: int, n_layers: int, n_heads: int, reduction: int
     ):
         super().__init__()
+        self.side = side
         self.embed = PatchEmbedding(patch_size, channels, d_model)
         self.positions = LearnedPositionalEncoding(d_model, max_tokens=side**2)
         nn.init.normal_(self.positions.table, std=0.5)  # many small patches look alike: their places start louder
