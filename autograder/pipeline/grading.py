@@ -82,17 +82,20 @@ def _forget_half_made(course: Path, lab: str) -> None:
     """Remove what a grader that was killed left in autograded/: nbgrader would take it for graded, and skip it.
 
     A notebook is written once with the instructor's cells put back, and again with its verdicts; only then it is done.
+    Before that the folder is there without any notebook.
     """
     for folder in (course / "autograded").glob(f"*/{lab}"):
-        for path in folder.glob("*.ipynb"):
-            try:
-                done = DONE in nbformat.read(path, as_version=4).metadata
-            except (ValueError, OSError):
-                done = False
-            if not done:
-                print(f"{folder.parent.name}, {lab}: grading was broken off before, and begins again.")
-                shutil.rmtree(folder)
-                break
+        notebooks = list(folder.glob("*.ipynb"))
+        if not notebooks or not all(map(_is_done, notebooks)):
+            print(f"{folder.parent.name}, {lab}: grading was broken off before, and begins again.")
+            shutil.rmtree(folder)
+
+
+def _is_done(notebook: Path) -> bool:
+    try:
+        return DONE in nbformat.read(notebook, as_version=4).metadata
+    except (ValueError, OSError):
+        return False
 
 
 def _in_gradebook(database: str, lab: str) -> bool:

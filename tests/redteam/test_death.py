@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
 
 if not sys.platform.startswith("linux"):
@@ -15,6 +16,9 @@ if not sys.platform.startswith("linux"):
 import arena
 import machine
 from arena import HONEST
+
+from autograder.pipeline import grading
+from autograder.pipeline.integrity import DONE
 
 pytestmark = pytest.mark.full  # each grades several rounds
 
@@ -59,6 +63,18 @@ def test_killed_in_mid_batch(course: Path, done: int) -> None:
     assert again.status == 0, arena.log(course, 1)[-6000:]
     assert again.nothing(), again
     everybody_once(course)
+
+
+@pytest.mark.parametrize("written", ["", "half", "whole"])
+def test_killed_while_a_submission_is_written(tmp_path: Path, written: str) -> None:
+    """nbgrader takes a folder in autograded/ for a graded submission, whatever is in it."""
+    folder = tmp_path / "autograded" / "ann" / "lab04"
+    folder.mkdir(parents=True)
+    if written:
+        notebook = nbformat.v4.new_notebook(metadata={DONE: True} if written == "whole" else {})
+        nbformat.write(notebook, folder / "layer_norm.ipynb")
+    grading._forget_half_made(tmp_path, "lab04")
+    assert folder.exists() == (written == "whole")
 
 
 def test_locked_database(course: Path) -> None:
