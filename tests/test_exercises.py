@@ -37,7 +37,8 @@ def judged(exercise: Exercise, answer, seed: int | None = None) -> Verdict:
 RIGHT = tasks("right")
 WRONG = tasks("wrong")
 NAMED = [task for task in WRONG if task.values[1].mistakes]
-# `make test` judges each answer once; `make test-all` then with hidden cases of other seeds.
+UNNAMED = [task for task in WRONG if not task.values[1].mistakes]
+# `make test` judges right answers and known mistakes once; `make test-all` then with hidden cases of other seeds.
 every_seed = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
 
 
@@ -49,12 +50,20 @@ def test_right_answers_in_any_style_earn_full_marks(exercise, answer, seed):
 
 
 @every_seed
-@pytest.mark.parametrize(("exercise", "answer"), WRONG)
-def test_wrong_answers_fail_and_known_mistakes_are_named(exercise, answer, seed):
-    """A mistake that is on no list is given no name: that the judge has seen a wrong one is worse than silence."""
+@pytest.mark.parametrize(("exercise", "answer"), NAMED)
+def test_known_mistakes_fail_and_are_named(exercise, answer, seed):
     verdict = judged(exercise, answer, seed)
     assert not verdict.passed and verdict.score < 1, verdict.text()
     assert {mistake.key for mistake in verdict.mistakes} == set(answer.mistakes), verdict.text()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("exercise", "answer"), UNNAMED)
+def test_mistakes_on_no_list_fail_and_are_given_no_wrong_name(exercise, answer, seed):
+    verdict = judged(exercise, answer, seed)
+    assert not verdict.passed and verdict.score < 1, verdict.text()
+    assert verdict.mistakes == (), verdict.text()
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)

@@ -146,6 +146,7 @@ def test_an_interrupted_setup_goes_on_and_a_finished_one_is_left_alone(
     assert calls[2][:2] == ["-c", "constraints.txt"], "new versions are installed, in the same environment"
 
 
+@pytest.mark.full
 def test_a_broken_environment_is_made_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap = load_bootstrap()
     monkeypatch.setattr(bootstrap, "pip_install", lambda *arguments: None)

@@ -13,6 +13,7 @@ import tempfile
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,6 +28,7 @@ from autograder.pipeline.execute import checked_name
 from headroom import notebooks
 from headroom.figures import COLORS
 from tests.browser import PEAK_MEMORY, copy_course
+from tests.kernels import forked_kernels
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STORED = [path.relative_to(REPOSITORY).as_posix() for path in notebooks.find(REPOSITORY)]
@@ -142,7 +144,8 @@ def run_watched(notebook: nbformat.NotebookNode, folder: Path, scale: str = "sma
         allow_errors=True,
         resources={"metadata": {"path": str(folder)}},
     )
-    _, *cells, answer, memory = client.execute(env=os.environ | {"HEADROOM_SCALE": scale}).cells
+    with forked_kernels() if scale == "small" else nullcontext():
+        _, *cells, answer, memory = client.execute(env=os.environ | {"HEADROOM_SCALE": scale}).cells
     said = "".join(output.get("text", "") for output in answer.outputs if output.get("name") == "stdout")
     assert said.startswith("["), f"the watch gave no answer: {answer.outputs}"
     compared, wrong = json.loads(said)

@@ -354,7 +354,7 @@ def test_it_can_be_read_in_both_themes(notebook, theme, name) -> None:
     notebook.tab.screenshot(f"widget-{name}-{theme}")
 
 
-@pytest.mark.parametrize(("width", "height"), [(700, 500), (496, 900)])
+@pytest.mark.parametrize(("width", "height"), [pytest.param(700, 500, marks=pytest.mark.full), (496, 900)])
 @every_widget
 def test_nothing_is_cut_off_when_zoomed_or_narrow(notebook, name, width, height) -> None:
     """A zoom of 200 % halves the window in CSS pixels; beside JupyterLab's own bars, 496 px leave the widget 380."""
