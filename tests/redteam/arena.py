@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import machine
 import nbformat
 from nbformat import NotebookNode
 
 from autograder.pipeline.execute import checked_name
+from tests.redteam import machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ATTACKS = Path(__file__).parent / "attacks"

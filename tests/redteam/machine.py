@@ -5,6 +5,7 @@ was left by the command. Without root the machine's own are compared, before and
 the attacks use.
 """
 
+import contextlib
 import ctypes
 import functools
 import json
@@ -155,13 +156,18 @@ def _children() -> dict[int, str]:
     waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                for child in map(int, path.read_text().split()):
-                    waiting.append(child)
-                    found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")[:300]
-            except OSError:
-                continue
+        try:
+            children = [
+                int(child)
+                for path in Path(f"/proc/{pid}/task").glob("*/children")
+                for child in path.read_text().split()
+            ]
+        except OSError:  # it ended meanwhile
+            continue
+        for child in children:
+            with contextlib.suppress(OSError):
+                waiting.append(child)
+                found[child] = Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")[:300]
     return found
 
 

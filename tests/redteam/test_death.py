@@ -13,12 +13,10 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
-import arena
-import machine
-from arena import HONEST
-
 from autograder.pipeline import grading
 from autograder.pipeline.integrity import DONE
+from tests.redteam import arena, machine
+from tests.redteam.arena import HONEST
 
 pytestmark = pytest.mark.full  # each grades several rounds
 

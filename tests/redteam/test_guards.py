@@ -24,13 +24,12 @@ import zmq
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
-import light
-import machine
 from jupyter_client import AsyncKernelManager
 from traitlets.config import Config
 
 from autograder.kernels import launch, provisioner
 from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
+from tests.redteam import light, machine
 
 STOLEN = "STOLEN"
 LIMITS = {"memory_mb": 300, "disk_mb": 16, "file_mb": 8, "processes": 24}

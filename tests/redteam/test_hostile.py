@@ -22,8 +22,6 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
-import arena
-import light
 import torch
 from torch import nn
 
@@ -31,6 +29,7 @@ from autograder import probe
 from autograder.exercises import find
 from autograder.judge import judge
 from autograder.kernels import launch
+from tests.redteam import arena, light
 
 ODD = [
     *(None, True, False, 0, -1, 1, 2**31, 2**63, 2**64, 10**30, 10**400, 1e308),

@@ -13,11 +13,9 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
-import arena
-import machine
-from arena import HONEST, SECRETS, STOLEN, Attack
-
 from tests.pages import words
+from tests.redteam import arena, machine
+from tests.redteam.arena import HONEST, SECRETS, STOLEN, Attack
 
 ATTACKS = arena.attacks()
 SAMPLE = arena.sample(ATTACKS)  # the quick suite hands in no others
