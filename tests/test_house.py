@@ -14,8 +14,11 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from nbgrader.converters import Autograde, GenerateAssignment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from traitlets.config import PyFileConfigLoader
+from traitlets.utils.importstring import import_item
 
 from headroom import __main__ as launcher
 from headroom import notebooks
@@ -263,3 +266,19 @@ def test_pages_link_to_what_exists(page: Path) -> None:
 def test_headroom_never_imports_the_grader() -> None:
     for path in (REPOSITORY / "headroom").rglob("*.py"):
         assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
+
+
+def test_no_step_that_nbgrader_takes_by_itself_is_left_out() -> None:
+    """Each of its preprocessors is in the configuration, itself or with ours in its place.
+
+    Before grading, `RestoreCells` alone puts notebooks right; what CheckCellMetadata would look for cannot be there.
+    """
+    config = PyFileConfigLoader("nbgrader_config.py", str(REPOSITORY)).load_config()
+    for converter, name in ((GenerateAssignment, "preprocessors"), (Autograde, "autograde_preprocessors")):
+        ours = [import_item(path) for path in config[converter.__name__][name]]
+        missing = {
+            usual.__name__
+            for usual in getattr(converter, name).default()
+            if not any(issubclass(one, usual) for one in ours)
+        }
+        assert missing <= ({"CheckCellMetadata"} if converter is Autograde else set())

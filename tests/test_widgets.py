@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from headroom import widgets
+from headroom.figures import COLORS
 from headroom.widgets import shared
 from headroom.widgets.shared import dequantise, front_end, quantise
 
@@ -49,3 +50,10 @@ def test_the_types_of_a_front_end_are_the_traits_of_its_widget(name):
 
     base = set(anywidget.AnyWidget.class_traits(sync=True))
     assert members("Traits") == set(getattr(widgets, name).class_traits(sync=True)) - base - {"_esm", "_css"}
+
+
+def test_queries_keys_and_values_have_the_colours_of_the_figures():
+    css = (shared.HERE / "shared.css").read_text(encoding="utf-8")
+    assert {name: color.upper() for name, color in re.findall(r"--headroom-([qkv]):\s*(#\w+)", css)} == {
+        name: COLORS[name] for name in "qkv"
+    }
