@@ -633,6 +633,7 @@ def test_nothing_went_wrong(notebook) -> None:
     assert notebook.tab.errors == []
 
 
+@pytest.mark.quick
 def test_without_python_it_plays_what_is_there_and_says_what_is_missing(browser, trained) -> None:
     page = browser.new_page()
     wrong = []
@@ -643,7 +644,12 @@ def test_without_python_it_plays_what_is_there_and_says_what_is_missing(browser,
     stepper.part("method-select").select_option("beam")
     assert written(stepper) == "2021-05-01"
     stepper.part("method-select").select_option("sampling")
-    assert written(stepper)
+    for temperature in (2.5, 1.0):
+        stepper.part("temperature-range").fill(str(temperature))
+        for seed in range(4):
+            stepper.part("seed-input").fill(str(seed))
+            drawn = DecodingStepper(trained, "1 M 2021", method="sampling", temperature=temperature, seed=seed)
+            assert written(stepper) == whole(drawn), f"seed {seed} at temperature {temperature}"
     stepper.part("seed-input").fill("77")
     expect(stepper.part("problem")).to_contain_text("Python is asked for the random numbers of seed 77")
     expect(stepper.part("problem")).to_contain_text("This needs Python", timeout=10_000)

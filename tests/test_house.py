@@ -3,6 +3,7 @@
 import ast
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from traitlets.utils.importstring import import_item
 
 from headroom import __main__ as launcher
 from headroom import notebooks
-from headroom.lab import course_folder
+from headroom.lab import course_folder, private_environment
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -236,6 +237,21 @@ def test_clean_names_what_is_not_stored_clean_and_checking_changes_nothing(
 
     assert launcher.main(["clean", str(dirty)]) == 0
     assert launcher.main(["clean", "--check", str(dirty)]) == 0
+
+
+def test_the_courses_environment_keeps_the_home_folder_empty(tmp_path: Path) -> None:
+    """IPython, Jupyter and Matplotlib make folders as they start; test_browser.py sees the same of a whole session."""
+    home, state = tmp_path / "home", tmp_path / "state"
+    home.mkdir()
+    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "USERPROFILE") if name in os.environ}
+    environment = kept | {"HOME": str(home)} | private_environment(state, REPOSITORY / "jupyter")
+    lines = (
+        "import matplotlib.pyplot as plt\nfrom jupyter_core.paths import jupyter_data_dir\nprint(jupyter_data_dir())"
+    )
+    command = [sys.executable, "-m", "IPython", "--no-banner", "--quick", "-c", lines]
+    ran = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0 and str(state) in ran.stdout, ran.stderr
+    assert sorted(path.relative_to(home).as_posix() for path in home.rglob("*")) == []
 
 
 def test_the_course_is_found_from_within(tmp_path: Path) -> None:

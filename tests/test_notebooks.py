@@ -322,6 +322,18 @@ def miscoloured(notebook: nbformat.NotebookNode) -> list[str]:
     return found
 
 
+def exchanged_axes(notebook: nbformat.NotebookNode) -> list[str]:
+    """Maps of attention whose labels put the queries along x: everywhere in the course a row is a query."""
+    found = []
+    for cell in notebook.cells:
+        for node in ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ():
+            if isinstance(node, ast.Call):
+                said = {keyword.arg: ast.unparse(keyword.value).lower() for keyword in node.keywords}
+                if "quer" in said.get("xlabel", "") and "key" in said.get("ylabel", ""):
+                    found.append(f"cell {cell.id}: {ast.unparse(node)}")
+    return found
+
+
 # --- The checks, held against what is wrong --------------------------------------------------------------------------
 
 
@@ -379,6 +391,12 @@ def test_the_checks_find_what_is_not_in_the_glossary() -> None:
     square = '<span style="color:{}">■</span> | **query** |'
     assert miscoloured(new_notebook(cells=[new_markdown_cell(square.format(COLORS["k"]))]))
     assert not miscoloured(new_notebook(cells=[new_markdown_cell(square.format(COLORS["q"]))]))
+
+
+def test_the_check_finds_exchanged_axes() -> None:
+    for x, y, wrong in [("key", "query", 0), ("query: who", "key", 1), ("2 queries, 3 keys", "", 0)]:
+        cell = new_code_cell(f"ax.set(title='a', xlabel={x!r}, ylabel={y!r})")
+        assert len(exchanged_axes(new_notebook(cells=[cell]))) == wrong
 
 
 def test_the_watch_finds_shapes_that_are_not_true(tmp_path: Path) -> None:
@@ -493,6 +511,11 @@ def test_letters_that_come_back_are_in_the_glossary() -> None:
 @every_stored
 def test_queries_keys_and_values_have_their_colours(name: str) -> None:
     assert miscoloured(read(name)) == []
+
+
+@every_stored
+def test_rows_of_a_map_are_queries(name: str) -> None:
+    assert exchanged_axes(read(name)) == []
 
 
 @every_executed(LECTURES + SOLUTIONS)
