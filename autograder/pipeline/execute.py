@@ -260,6 +260,8 @@ class JudgedExecute(Execute):
             return f"ended the Python process{'' if status is None else DEATHS.get(status, '')}"
         except CellTimeoutError:
             self._gone = True
+            if self._flooded:  # and the interrupt was lost in what the kernel does as it prints
+                return self._too_much_output()
             return f"did not end within {limit}, not even when it was interrupted, and was stopped"
         except (AttributeError, KeyError, TypeError, ValueError):  # nbclient, on a message that no kernel sends
             self.log.exception("a message that cannot be read")
@@ -270,10 +272,13 @@ class JudgedExecute(Execute):
             for said in self._said_by_kernel():
                 self._remark(index, said, asked=self._asked if self._collecting else "")
         if self._flooded:
-            return f"was stopped after {self.max_output:,} characters of output"
+            return self._too_much_output()
         if any(output.get("ename") == "CellTimeoutError" for output in cell.outputs):
             return f"did not end within {limit} and was stopped"
         return None
+
+    def _too_much_output(self) -> str:
+        return f"was stopped after {self.max_output:,} characters of output"
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         try:
