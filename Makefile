@@ -10,8 +10,8 @@ endif
 
 help:
 	@echo "make lab          open the course in JupyterLab"
-	@echo "make test         the quick tests, with every notebook at a small scale: 4 minutes on two cores"
-	@echo "make test-all     the quick tests, then all others, at full scale: MINUTES_ALL_TBD"
+	@echo "make test         the quick tests, with every notebook at a small scale: 4 to 5 minutes on two cores"
+	@echo "make test-all     the quick tests, then all others, at full scale: half an hour"
 	@echo "make check        format, lint, spelling, types of the Python and JavaScript code"
 	@echo "make setup        only set up the environment in .venv"
 	@echo "make labs         make the students' labs/ from solutions/"

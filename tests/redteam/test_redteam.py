@@ -173,7 +173,7 @@ def test_honest_submissions_get_what_they_earned(which: str, student: str, reque
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("which", ["sampled", "attacked", "by_user", "by_landlock"])
+@pytest.mark.parametrize("which", ["attacked", "by_user", "by_landlock"])
 @pytest.mark.parametrize("student", HONEST)
 def test_honest_submissions_are_graded_as_if_alone(
     quiet: Round, which: str, student: str, request: pytest.FixtureRequest
