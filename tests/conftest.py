@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +84,13 @@ class Stopwatch:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--store-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Stopwatch())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line for each reason what was skipped; where something is missing, the reason names its package."""
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
+    for reason, tests in sorted(reasons.items()):
+        terminalreporter.write_line(f"Skipped {tests}: {reason}")
 
 
 def pytest_unconfigure() -> None:
