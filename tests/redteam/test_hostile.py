@@ -155,8 +155,8 @@ def test_a_request_without_its_descriptors(parent: launch.WarmParent, tmp_path: 
         own.close()
 
 
-def test_the_parent_ends_with_its_control_socket(tmp_path: Path) -> None:
-    own = launch.WarmParent(code=light.light(tmp_path))
+def test_the_parent_ends_with_its_control_socket(parent: launch.WarmParent, tmp_path: Path) -> None:
+    own = launch.WarmParent(parent.kind, light.light(tmp_path))
     run = own.run
     own.control.close()
     assert own.process.wait(10) is not None
