@@ -167,6 +167,7 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     import torch
     from ipykernel.kernelapp import IPKernelApp
     from IPython.core.interactiveshell import InteractiveShell
+    from streams import StreamInPieces
 
     os.environ |= request["environment"]
     run = request["run"]
@@ -181,7 +182,7 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
         module.seed()  # or every submission would start from the same random state
     torch.seed()
     InteractiveShell.clear_instance()
-    app = IPKernelApp.instance()
+    app = IPKernelApp.instance(outstream_class=f"{StreamInPieces.__module__}.{StreamInPieces.__name__}")
     app.initialize(["-f", str(connection), "--HistoryManager.hist_file=:memory:"])
     inline = sys.modules["matplotlib_inline.backend_inline"]  # imported while there was no shell to hook into
     inline.configure_inline_support.current_backend = "unset"

@@ -19,13 +19,13 @@ LESS = """        from types import SimpleNamespace
 def copied(folder: Path, *edits: tuple[str, str, str]) -> Path:
     """A copy of what a warm parent consists of, with (file, text, replacement) done to it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("parent.py", "processes.py", "sandbox.py"):
-        text = (launch.HERE / name).read_text(encoding="utf-8")
+    for path in launch.HERE.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
         for file, old, new in edits:
-            if file == name:
-                assert text.count(old) == 1, f"{name} does not say this exactly once: {old!r}"
+            if file == path.name:
+                assert text.count(old) == 1, f"{file} does not say this exactly once: {old!r}"
                 text = text.replace(old, new)
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / path.name).write_text(text, encoding="utf-8")
     for path in (folder, *folder.parents):
         if path.stat().st_uid == os.geteuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o055)

@@ -406,7 +406,8 @@ class Kernel:
 
         def hear(message: dict) -> None:
             content = message["content"]
-            said.append(content.get("text", "") + "\n".join(content.get("traceback", [])))
+            shown = content.get("data", {}).get("text/plain", "")
+            said.append(content.get("text", "") + shown + "\n".join(content.get("traceback", [])))
 
         task = asyncio.ensure_future(self.client._async_execute_interactive(code, allow_stdin=False, output_hook=hear))
         end = time.monotonic() + seconds
@@ -576,7 +577,8 @@ def test_a_message_has_a_size(parents: Parents, used, tmp_path: Path, monkeypatc
     async def received() -> int:
         async with Kernel(tmp_path, {"memory_mb": 1000}) as kernel:
             monitor = kernel.client.iopub_channel.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-            run = asyncio.ensure_future(kernel.run(f"print('x' * {size})", 60))
+            show = f"get_ipython().display_pub.publish({{'text/plain': 'x' * {size}}})"
+            run = asyncio.ensure_future(kernel.run(show, 60))
             dropped = asyncio.ensure_future(monitor.recv_multipart())  # what ZeroMQ does at a message that is too large
             await asyncio.wait([run, dropped], return_when=asyncio.FIRST_COMPLETED)
             for task in (run, dropped):
