@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from autograder.covering import Declared, Sizes, covering
+
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
 Answer = Tensor | tuple[Tensor, ...]  # of a target that returns one tensor, or several
 Turn = tuple[Tensor, Any]  # of one call of several made in turns: its output, and the state for the next
@@ -41,6 +43,7 @@ class Case:
         visible: whether its numbers may be shown.
         differentiate: whether gradients are compared too.
         dtype: "float64" or "float32".
+        single: whether a case in float64 is tried in float32 too; False where its numbers are too extreme for that.
         steps: the call is made in turns: the first input is cut along its tokens (axis 1) into pieces of these
             sizes; each call gets its piece, the other inputs, and the state that the call before returned (None at
             first), and returns (output, state). The outputs are put together again. Reference and variation are
@@ -57,6 +60,7 @@ class Case:
     visible: bool = False
     differentiate: bool = False
     dtype: str = "float64"
+    single: bool = True
     steps: tuple[int, ...] | None = None
     drift: float = 1.0
     answer: Any = None
@@ -167,7 +171,10 @@ class Exercise:
         returns: the result in words, with its shape.
         shape: of the right answer to a case; where several tensors are returned, the shape of each.
         parts: their names, where several tensors are returned.
-        cases: makes the cases; the visible ones always the same, the hidden ones from the generator.
+        cases: makes the cases that show something special; the visible ones always the same, the hidden ones from the
+            generator.
+        axes: the sizes that a case may have; `covering` says which of them are tried besides.
+        drawn: a hidden case of such sizes. Its label needs no sizes: they are added.
         reference: the right answer: (build, inputs, weights by role) → output. None where there is no single one,
             and every criterion measures.
         variation: the same with mistakes switched on: (build, inputs, weights, keys) → output; a test holds
@@ -196,6 +203,8 @@ class Exercise:
     # The first argument is the case's `build`: None where the target is a function.
     reference: Callable[[Any, Inputs, Weights], Answer | Turn] | None
     variation: Callable[[Any, Inputs, Weights, frozenset[str]], Answer | Turn] | None
+    axes: tuple[Declared, ...] = ()
+    drawn: Callable[[Sizes, np.random.Generator], Case] | None = None
     mappings: Callable[[dict[str, tuple[Parameter, Tensor]], Any], Iterator[Weights]] = no_mapping
     needs: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
@@ -206,6 +215,16 @@ class Exercise:
     library: str = "torch"
     seconds: float = 20.0
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
+
+    def tried(self, rng: np.random.Generator) -> list[Case]:
+        """All cases of one check: those of `cases`, and one for each set of sizes."""
+        cases = self.cases(rng)
+        if self.drawn is not None:
+            for sizes in covering(self.axes):
+                case = self.drawn(dict(sizes), rng)
+                named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
+                cases.append(replace(case, label=f"{case.label}, {named}".removeprefix(", ")))
+        return cases
 
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)

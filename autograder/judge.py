@@ -47,7 +47,7 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
     rng = np.random.default_rng(secrets.randbits(64) if seed is None else seed)
     try:
         with probe.exact():
-            return _Trial(exercise, exercise.cases(rng), rng).run(ask)
+            return _Trial(exercise, exercise.tried(rng), rng).run(ask)
     except NoAnswer as silence:
         return not_judged(exercise.name, str(silence))
     except _Malformed:
@@ -75,7 +75,6 @@ class _Outcome:
     output: tuple[np.ndarray, ...] | None = None  # its parts; None where it is not what the task wants at all
     dtypes: tuple[str, ...] = ()
     input_changed: bool = False
-    repeats: bool = True
     input_gradients: tuple[np.ndarray | None, ...] | None = None
     weight_gradients: dict[str, np.ndarray | None] | None = None
     backward_error: str = ""
@@ -108,6 +107,7 @@ class _Trial:
         if early := self._nothing_to_compare():
             return early
         self._find_reading()
+        self._look_again(ask)
         return self._conclude(ask)
 
     def _shapes_of(self, case: Case) -> tuple[tuple[int, ...], ...]:
@@ -185,12 +185,89 @@ class _Trial:
     def _call(self, ask: Ask) -> None:
         built = [i for i in range(len(self.cases)) if i not in self.unbuilt]
         requests = [self._request(i) for i in built]
-        requests[0]["twice"] = True
         replies = self._asked(ask, {"do": "run", "cases": requests}, len(requests))
         outcomes = {i: _Outcome(error=error) for i, error in self.unbuilt.items()}
         several = bool(self.exercise.parts)
         outcomes |= {i: _outcome(reply, several) for i, reply in zip(built, replies, strict=True)}
         self.outcomes = [outcomes[i] for i in range(len(self.cases))]
+
+    def _look_again(self, ask: Ask) -> None:
+        """Make the same calls under conditions that must not matter; what must not differ is noted where it does.
+
+        One object is called again and again, from the smallest case to the largest and back, in training mode, with
+        inputs that are not contiguous. Where that shows nothing, none of the three matters; else each is tried alone.
+        """
+        self.unsteady: dict[int, str] = {}  # cases that come out otherwise when called again → as a sentence
+        self.conditions: list[str] = []  # under which results differ, as sentences
+        again = [i for i, outcome in enumerate(self.outcomes) if outcome.output is not None]
+        again.sort(key=lambda i: sum(value.size for value in self.cases[i].inputs if isinstance(value, np.ndarray)))
+        again += again[::-1]
+        if not again:
+            return
+        if self._differs(ask, again, shared=True, training=True, strided=True):
+            for i, error in self._differs(ask, again, shared=True).items():
+                self.unsteady[i] = f"called again, it {_otherwise(error)} ({self.cases[i].label})"
+            for i, error in self._differs(ask, again[: len(again) // 2], strided=True).items():
+                how = "where an input is not contiguous in memory, as a transposed one is, it"
+                self.conditions.append(f"{how} {_otherwise(error)} ({self.cases[i].label})")
+            for i, error in self._differs(ask, again[: len(again) // 2], training=True).items():
+                self.conditions.append(f"in training mode it {_otherwise(error)} ({self.cases[i].label})")
+            if not self.unsteady and not self.conditions:
+                self.conditions.append("called again in training mode, it gives another result")
+        if self.exercise.library == "torch":
+            self._look_at_dtype(ask, again[: len(again) // 2])
+            self._look_at_state(ask, again[0])
+
+    def _differs(self, ask: Ask, order: list[int], **how: Any) -> dict[int, _Error | None]:
+        """The cases whose results are not what they were, and what they raised, when called in this order."""
+        replies = self._asked(ask, {"do": "look", "cases": [self._request(i) for i in order], **how}, len(order))
+        differing: dict[int, _Error | None] = {}
+        for i, reply in zip(order, replies, strict=True):
+            outcome, first = _outcome(reply, bool(self.exercise.parts)), self.outcomes[i].output
+            assert first is not None  # or it would not be called again
+            if outcome.output is None or not self._same(i, outcome.output, first):
+                differing.setdefault(i, outcome.error)
+        return differing
+
+    def _same(self, i: int, one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...], dtype: str = "") -> bool:
+        """Whether two results of case i agree, whatever they are: the expected shape has a tolerance of its own."""
+        if [a.shape for a in one] != [b.shape for b in other]:
+            return False
+        if tuple(b.shape for b in other) == self._shapes_of(self.cases[i]):
+            return all(self._near(i, a, b, dtype) for a, b in zip(one, other, strict=True))
+        return all(np.allclose(a, b, 1e-4, 1e-4, equal_nan=True) for a, b in zip(one, other, strict=True))
+
+    def _look_at_dtype(self, ask: Ask, order: list[int]) -> None:
+        """In float32, on the object as it was built, the results must be float32 and much the same."""
+        order = [i for i in order if self.cases[i].single and self.cases[i].dtype == "float64" and self.right[i]]
+        requests = [self._request(i) | {"dtype": "float32"} for i in order]
+        replies = self._asked(ask, {"do": "look", "cases": requests}, len(order)) if order else []
+        for i, reply in zip(order, replies, strict=True):
+            outcome, first = _outcome(reply, bool(self.exercise.parts)), self.outcomes[i].output
+            assert first is not None
+            label = self.cases[i].label
+            floats = any(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in self.cases[i].inputs)
+            if outcome.output is None:
+                self.conditions.append(f"in float32 it {_otherwise(outcome.error)} ({label})")
+            elif floats and "float64" in outcome.dtypes:
+                self.conditions.append(f"float32 in, float64 out ({label})")
+            elif not self._same(i, outcome.output, first, "float32"):
+                self.conditions.append(f"in float32 the result is far off ({label})")
+
+    def _look_at_state(self, ask: Ask, i: int) -> None:
+        """What hangs on a module: no parameters without a task, and nothing that does not move with it.
+
+        The latter shows on a device that computes nothing.
+        """
+        if self.cases[i].build is None:
+            return
+        trained = [parameter.name for parameter, _ in self.parameters[i].values() if parameter.trained]
+        if trained and not self.exercise.needs:
+            self.conditions.append(f"`{trained[0]}` is a parameter, so training would change it")
+        (reply,) = self._asked(ask, {"do": "look", "cases": [self._request(i)], "device": "meta"}, 1)
+        error = _outcome(reply, bool(self.exercise.parts)).error
+        if error and "device" in error["message"] and "cpu" in error["message"] and "meta" in error["message"]:
+            self.conditions.append("a tensor stays where it was when the module is moved with `.to(device)`")
 
     def _asked(self, ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
         limits = {"seconds": self.exercise.seconds, "forbidden": sorted(self.exercise.forbidden)}
@@ -295,14 +372,17 @@ class _Trial:
             return False
         return all(self._near(i, got, part.detach().numpy()) for got, part in zip(outputs, answer, strict=True))
 
-    def _near(self, i: int, got: np.ndarray, expected: np.ndarray) -> bool:
-        """Whether an array of case i equals what is expected: numbers, shape, and what kind of numbers they are."""
+    def _near(self, i: int, got: np.ndarray, expected: np.ndarray, dtype: str = "") -> bool:
+        """Whether an array of case i equals what is expected: numbers, shape, and what kind of numbers they are.
+
+        `dtype`: in which it was computed, if not in the case's own.
+        """
         if got.shape != expected.shape or got.dtype.kind != expected.dtype.kind:
             return False
         if expected.dtype.kind != "f":
             return np.array_equal(got, expected)
         case = self.cases[i]
-        tolerance = self.exercise.tolerance(case, expected) * (20.0 if case.dtype == "float32" else 1.0)
+        tolerance = self.exercise.tolerance(case, expected) * (20.0 if (dtype or case.dtype) == "float32" else 1.0)
         finite = np.isfinite(expected)
         size = max(1e-3, float(np.abs(expected[finite]).max(initial=0.0)))
         with np.errstate(invalid="ignore"):
@@ -342,8 +422,9 @@ class _Trial:
     # --- Concluding ----------------------------------------------------------------------------------------------
 
     def _conclude(self, ask: Ask) -> Verdict:
-        exercise, cases, outcomes, right = self.exercise, self.cases, self.outcomes, self.right
+        exercise, cases, outcomes = self.exercise, self.cases, self.outcomes
         compared = exercise.reference is not None
+        right = self._steadily(self.right)
         gaps = self._gaps(self.expected)
         signs = self._signs()
         printed = next((o.printed for o, case in zip(outcomes, cases, strict=True) if case.visible and o.printed), "")
@@ -355,7 +436,7 @@ class _Trial:
         mistakes, explanation = signs, None
         # Outputs say nothing where the weights could not be set: then the sign is the explanation.
         explained = signs and any(answer is None for answer in self.expected)
-        if compared and (not all(right) or any(gaps.values())) and not explained:
+        if compared and (not all(self.right) or any(gaps.values())) and not explained:
             found = self._diagnose()
             mistakes += tuple(mistake for mistake in found if mistake not in mistakes)
             explanation = self.explanation if found and all(mistake.costs for mistake in found) else None
@@ -363,6 +444,8 @@ class _Trial:
         headline = f"{sum(right)} of {len(cases)} cases agree."
         if not compared:
             headline = next(result.note for result in results if not result.holds)
+        elif said := [*self.unsteady.values(), *self.conditions] if all(self.right) else []:
+            headline = f"right, but {said[0]}."
         elif all(right):
             headline = "all outputs are right; something else is not."
         if failing:
@@ -378,6 +461,12 @@ class _Trial:
             printed,
             self._properties(),
         )
+
+    def _steadily(self, right: list[bool]) -> list[bool]:
+        """Which cases count as right: those that come out right whenever they are called."""
+        manners = any(criterion.key == "manners" and criterion.share for criterion in self.exercise.criteria)
+        lost = bool(self.conditions) and not manners  # nothing else could be lost
+        return [agrees and i not in self.unsteady and not lost for i, agrees in enumerate(right)]
 
     def _gaps(self, answers: list[Parts | None]) -> dict[int, list[str]]:
         """Per case that agrees with its answer and was differentiated: whose gradients differ."""
@@ -400,10 +489,12 @@ class _Trial:
         if explanation is None:
             return results
         costs = {key for mistake in mistakes for key in mistake.costs}
-        right = [
-            self._agrees(i, answer) or case.dtype != "float64"
-            for i, (answer, case) in enumerate(zip(explanation, self.cases, strict=True))
-        ]
+        right = self._steadily(
+            [
+                self._agrees(i, answer) or case.dtype != "float64"
+                for i, (answer, case) in enumerate(zip(explanation, self.cases, strict=True))
+            ]
+        )
         gaps = self._gaps(explanation)
         mended = []
         for criterion, result in zip(self.exercise.criteria, results, strict=True):
@@ -424,7 +515,7 @@ class _Trial:
             ("every value is finite", self._finite()),
             ("float32 and float64 are kept", self._dtypes_kept()),
             ("the inputs stay as they were", not any(o.input_changed for o in outcomes)),
-            ("the same input gives the same result again", all(o.repeats for o in outcomes)),
+            ("the same input gives the same result again", not self.unsteady),
         ]
         if any(c is not None for c in self.cotangents):
             flows = [
@@ -536,8 +627,8 @@ class _Trial:
             return False, f"no parameter found for {names}"
         if self.exercise.needs and not all(p.trained for pairs in self.parameters for p, _ in pairs.values()):
             return False, "a parameter does not require a gradient"
-        if not all(outcome.repeats for outcome in self.outcomes):
-            return False, "the same input gives another result the second time"
+        for said in (*self.conditions, *self.unsteady.values()):
+            return False, said
         for case, outcome in zip(self.cases, self.outcomes, strict=True):
             floats = [dtype for dtype in outcome.dtypes if dtype not in ("int64", "bool")]
             if case.dtype == "float32" and (outcome.output is None or any(dtype != "float32" for dtype in floats)):
@@ -674,6 +765,11 @@ class _Trial:
         return answers
 
 
+def _otherwise(error: _Error | None) -> str:
+    """What differs from before, as the end of a sentence."""
+    return f"raises {error['type']}: {error['message'].splitlines()[0][:150]}" if error else "gives another result"
+
+
 def _same_kind(one: str, other: str) -> bool:
     """Whether two types of exception say the same: what doesn't fit together raises one of three."""
     misfits = {"RuntimeError", "IndexError", "ValueError"}
@@ -785,7 +881,6 @@ def _outcome(reply: Reply, several: bool) -> _Outcome:
         output=output,
         dtypes=_names(reply.get("dtypes", [])),
         input_changed=reply.get("input_changed") is True,
-        repeats=reply.get("repeats", True) is True,
         input_gradients=None if inputs is None else _arrays(inputs),
         weight_gradients=None if weights is None else dict(zip(weights, _arrays(list(weights.values())), strict=True)),
         backward_error=_text(reply.get("backward_error")),

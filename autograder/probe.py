@@ -9,7 +9,6 @@ Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays 
 """
 
 import contextlib
-import copy
 import io
 import json
 import os
@@ -129,15 +128,20 @@ def unpack(data: bytes) -> Any:
 def answer(request: bytes, target: Any) -> bytes:
     """Do what a packed request asks with `target`, the student's function or class, and pack what happened.
 
-    Two requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
+    Three requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
     arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
-    and, where a case gives a cotangent, differentiates. The reply is a list with one dict per build or case.
+    and, where a case gives a cotangent, differentiates, every case on an object of its own.
+    `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
+    per build or case.
 
     `"forbidden"` names operations that raise `Forbidden` meanwhile.
     """
     ask = unpack(request)
     if ask["do"] == "describe":
         work = [lambda args=args: _describe(target, args) for args in ask["builds"]]
+    elif ask["do"] == "look":
+        objects: dict[str, Any] = {}
+        work = [lambda case=case: _look(target, case, objects, ask) for case in ask["cases"]]
     else:
         work = [lambda case=case: _run(target, case) for case in ask["cases"]]
     with _Watch():
@@ -320,47 +324,28 @@ def _holds_weights(value: Any, registered: set[int], depth: int = 4) -> bool:
 def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     dtype = getattr(torch, case["dtype"])
     torch.set_default_dtype(dtype)
-    call = target
-    weights: dict[str, nn.Parameter] = {}
+    call, weights = target, {}
     if "build" in case:
-        call = target(*case["build"]).to(dtype).eval()
-        weights = dict(call.named_parameters())
-        _load(weights, case)
+        # Moved to float64, because code that computes in float32 is right too; as float32, it stays as it was built.
+        call = target(*case["build"]).eval() if dtype == torch.float32 else target(*case["build"]).to(dtype).eval()
+        weights = _load(call, case)
 
-    inputs, leaves, before = [], [], []
-    for value in case["inputs"]:
-        value = made(value)
-        if isinstance(value, np.ndarray) and case.get("library") == "numpy":
-            value = value.astype(case["dtype"]) if value.dtype.kind == "f" else value.copy()
-            before.append(value.copy())
-        elif isinstance(value, np.ndarray):
-            leaf = torch.from_numpy(value.copy())
-            if leaf.is_floating_point():
-                leaf = leaf.to(dtype).requires_grad_("cotangents" in case)
-            leaves.append(leaf)
-            before.append(leaf.detach().clone())
-            value = leaf.clone()  # not a leaf, so that code which writes into its input can be seen doing it
-        inputs.append(value)
+    inputs = _inputs(case, dtype)
+    arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
+    leaves = [array for array in arrays if isinstance(array, torch.Tensor)]
+    before = [array.detach().clone() if isinstance(array, torch.Tensor) else array.copy() for array in arrays]
+    # Not the leaves, so that code which writes into its input can be seen doing it.
+    inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
 
     watch = _Watch(case.get("trace", False)) if case.get("watch") else None
     with watch or contextlib.nullcontext():
-        output = _in_turns(call, inputs, weights, case) if "steps" in case else call(*inputs)
-    reply: dict[str, Any] = {"type": _kind(output)}
+        output = _called(call, inputs, weights, case)
+    reply, parts = _result(output, case)
     if watch:
         reply |= {"called": watch.names(), "traced": watch.numbers()}
-    several = isinstance(output, list | tuple)
-    kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
-    tensors = [_tensor(part, kind) for part in (output if several else [output])]
-    parts = [tensor for tensor in tensors if tensor is not None]
-    if not parts or len(parts) < len(tensors):
+    if not parts:
         return reply
-    if sum(part.numel() for part in parts) > MAX_ELEMENTS:
-        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
-        raise ValueError(f"the result has {sum(part.numel() for part in parts)} elements, shape {shapes}")
     arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
-    reply["several"] = several
-    reply["dtypes"] = [str(part.dtype).removeprefix("torch.") for part in parts]
-    reply["output"] = [_array(part) for part in parts]
     reply["input_changed"] = not all(_same(now, then) for now, then in zip(arrays, before, strict=True))
     cotangents = case.get("cotangents", [])
     if cotangents and [list(part.shape) for part in parts] == [list(c.shape) for c in cotangents]:
@@ -382,18 +367,96 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
         split = len(found) - len(inside)
         reply["input_gradients"] = found[:split]
         reply["weight_gradients"] = dict(zip(inside, found[split:], strict=True))
-    if case.get("twice"):
-        anew = _anew(inputs, before)
-        if "steps" in case:
-            _load(weights, case)
-            again = _in_turns(call, anew, weights, case)
-        else:
-            again = call(*anew)
-        second = [_tensor(part, kind) for part in (again if isinstance(again, list | tuple) else [again])]
-        reply["repeats"] = len(second) == len(parts) and all(
-            b is not None and _same(a, b) for a, b in zip(parts, second, strict=True)
-        )
     return reply
+
+
+def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[str, Any]) -> dict[str, Any]:
+    """Call once more, under other conditions. The result must be that of a fresh object all the same.
+
+    Args:
+        objects: those built so far, by their arguments.
+        how: `"shared"`: one object for all cases that are built alike, call after call; `"training"`: in training
+            mode; `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its inputs moved
+            there after it was built.
+    """
+    dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
+    torch.set_default_dtype(dtype)
+    call, weights = target, {}
+    if "build" in case:
+        key = json.dumps([case["build"], case["dtype"]])
+        call = objects.get(key) if how.get("shared") else None
+        if call is None:
+            call = target(*case["build"])
+            call = objects[key] = call.to(device=device) if dtype == torch.float32 else call.to(device, dtype)
+        call.train(bool(how.get("training")))
+        weights = _load(call, case)
+    inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
+    if how.get("strided"):
+        inputs = [_strided(value) for value in inputs]
+    if device != "cpu":
+        if not _left_behind(call, device):
+            return {}
+        inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
+        return {"type": _kind(_called(call, inputs, weights, case))}
+    return _result(_called(call, inputs, weights, case), case)[0]
+
+
+def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
+    """Whether a tensor hangs on a module, or in a container on it, that was not moved to the device with it."""
+    if isinstance(value, torch.Tensor):
+        return value.device.type != device and value.dim() > 0
+    if not depth:
+        return False
+    if isinstance(value, nn.Module):
+        value = [*vars(value).values()]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return any(_left_behind(item, device, depth - 1) for item in items)
+
+
+def _inputs(case: dict[str, Any], dtype: torch.dtype) -> list[Any]:
+    """The arguments of a call: leaves, where gradients are asked for."""
+    inputs = []
+    for value in case["inputs"]:
+        value = made(value)
+        if isinstance(value, np.ndarray) and case.get("library") == "numpy":
+            value = value.astype(case["dtype"]) if value.dtype.kind == "f" else value.copy()
+        elif isinstance(value, np.ndarray):
+            value = torch.from_numpy(value.copy())
+            if value.is_floating_point():
+                value = value.to(dtype).requires_grad_("cotangents" in case)
+        inputs.append(value)
+    return inputs
+
+
+def _strided(value: Any) -> Any:
+    """The same numbers, in memory in another order: as a transposed array or tensor has them."""
+    if isinstance(value, np.ndarray):
+        return np.asfortranarray(value)
+    if isinstance(value, torch.Tensor) and value.dim() > 1:
+        return value.transpose(0, -1).contiguous().transpose(0, -1)
+    return value
+
+
+def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, nn.Parameter], case: dict[str, Any]) -> Any:
+    return _in_turns(call, inputs, weights, case) if "steps" in case else call(*inputs)
+
+
+def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor]]:
+    """What is replied of a result, and its parts as tensors; no parts where it is not what is compared at all."""
+    reply: dict[str, Any] = {"type": _kind(output)}
+    several = isinstance(output, list | tuple)
+    kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
+    tensors = [_tensor(part, kind) for part in (output if several else [output])]
+    parts = [tensor for tensor in tensors if tensor is not None]
+    if not parts or len(parts) < len(tensors):
+        return reply, []
+    if sum(part.numel() for part in parts) > MAX_ELEMENTS:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        raise ValueError(f"the result has {sum(part.numel() for part in parts)} elements, shape {shapes}")
+    reply["several"] = several
+    reply["dtypes"] = [str(part.dtype).removeprefix("torch.") for part in parts]
+    reply["output"] = [_array(part) for part in parts]
+    return reply, parts
 
 
 def _in_turns(
@@ -415,17 +478,13 @@ def _in_turns(
     return torch.cat(outputs, dim=1)
 
 
-def _load(weights: dict[str, nn.Parameter], case: dict[str, Any]) -> None:
+def _load(module: nn.Module, case: dict[str, Any]) -> dict[str, nn.Parameter]:
+    """Give a module's parameters the case's values; all its parameters by name."""
+    weights = dict(module.named_parameters())
     with torch.no_grad():
         for name, value in case["weights"].items():
             weights[name].copy_(torch.from_numpy(value.copy()))
-
-
-def _anew(inputs: list[Any], before: list[Any]) -> list[Any]:
-    """The inputs as they were before the call."""
-    arrays = iter(before)
-    kept = [next(arrays) if isinstance(value, torch.Tensor | np.ndarray) else value for value in inputs]
-    return [value.clone() if isinstance(value, torch.Tensor) else copy.copy(value) for value in kept]
+    return weights
 
 
 def _kind(output: Any) -> str:

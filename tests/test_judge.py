@@ -274,7 +274,7 @@ def test_what_was_kept_of_earlier_turns_shows():
     assert not verdict.passed and [m.key for m in verdict.mistakes] == ["again"]
 
 
-def test_a_state_left_on_the_module_shows_at_the_second_round():
+def test_a_state_left_on_the_module_shows_when_it_is_called_again():
     class Sticky(Accumulate):
         sums = None
 
@@ -282,7 +282,121 @@ def test_a_state_left_on_the_module_shows_at_the_second_round():
             output, self.sums = super().forward(x, self.sums)
             return output, self.sums
 
-    assert "another result the second time" in judged(IN_TURNS, Sticky).text()
+    assert "called again, it gives another result" in judged(IN_TURNS, Sticky).text()
+
+
+# --- The same calls under other conditions -----------------------------------------------------------------------
+
+
+def looked_at(x: np.ndarray, **kwargs) -> Case:
+    return Case("values", f"x of shape {x.shape}", (x,), (x.shape[-1],), **kwargs)
+
+
+SCALE = Exercise(
+    name="Scale",
+    returns="a tensor of the shape of x",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(Criterion("values", "twice", 0.8), Criterion("manners", "whenever, wherever, in whatever dtype", 0.2)),
+    mistakes=(),
+    cases=lambda rng: [looked_at(rng.normal(size=(n, 3))) for n in (2, 4)],
+    reference=lambda build, inputs, weights: 2 * inputs[0],
+    variation=None,
+)
+
+
+class Scale(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+
+    def forward(self, x):
+        return 2 * x
+
+
+class KeepsTheFirstLength(Scale):
+    def forward(self, x):
+        self.length = getattr(self, "length", len(x))
+        return 2 * x * (1 if len(x) == self.length else 3)
+
+
+class DropsOut(Scale):
+    def forward(self, x):
+        return torch.nn.functional.dropout(2 * x, 0.5, self.training)
+
+
+class Views(Scale):
+    def forward(self, x):
+        return 2 * x.view(-1).view(x.shape)
+
+
+class DoubleInside(Scale):
+    def __init__(self, width):
+        super().__init__(width)
+        self.register_buffer("two", torch.tensor(2.0, dtype=torch.float64).reshape(1))
+
+    def forward(self, x):
+        return self.two * x
+
+
+class WorthlessInFloat32(Scale):
+    def forward(self, x):
+        return 2 * (x + 1e9 - 1e9)
+
+
+class StaysBehind(Scale):
+    def __init__(self, width):
+        super().__init__(width)
+        self.tables = [torch.full((width,), 2.0)]
+
+    def forward(self, x):
+        return self.tables[0].to(x.dtype) * x
+
+
+class TakenAlong(StaysBehind):
+    """What hangs on the module does not move, but the code moves it."""
+
+    def forward(self, x):
+        return self.tables[0].to(x) * x
+
+
+class Trained(Scale):
+    def __init__(self, width):
+        super().__init__(width)
+        self.two = nn.Parameter(torch.full((width,), 2.0))
+
+    def forward(self, x):
+        return self.two * x
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (KeepsTheFirstLength, "called again, it gives another result (x of shape (4, 3))"),
+        (DropsOut, "in training mode it gives another result"),
+        (Views, "where an input is not contiguous in memory, as a transposed one is, it raises RuntimeError"),
+        (DoubleInside, "float32 in, float64 out"),
+        (WorthlessInFloat32, "in float32 the result is far off"),
+        (StaysBehind, "a tensor stays where it was when the module is moved"),
+        (Trained, "`two` is a parameter, so training would change it"),
+    ],
+)
+def test_a_right_answer_is_right_under_every_condition(answer, says):
+    verdict = judged(SCALE, answer)
+    assert not verdict.passed and says in verdict.headline, verdict.text()
+    assert verdict.mistakes == ()
+
+
+@pytest.mark.parametrize("answer", [Scale, TakenAlong])
+def test_conditions_that_do_not_matter_cost_nothing(answer):
+    assert judged(SCALE, answer).passed, judged(SCALE, answer).text()
+
+
+def test_an_object_that_is_called_again_loses_the_cases_that_come_out_otherwise():
+    assert not held(judged(SCALE, KeepsTheFirstLength))["twice"] and held(judged(SCALE, DropsOut))["twice"]
+
+
+def test_without_a_line_of_its_own_a_condition_costs_the_cases():
+    exercise = dataclasses.replace(SCALE, criteria=(Criterion("values", "twice", 1.0),))
+    assert not judged(exercise, DropsOut).passed
 
 
 # --- Things made for the target, measures, limits ----------------------------------------------------------------

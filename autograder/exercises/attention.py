@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder.covering import Axis, Choice, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
@@ -34,6 +35,21 @@ def projection_cases(rng: np.random.Generator) -> list[Case]:
         case("sizes", (1, 1, 3, 1, 2), rng),
         case("manners", (2, 3, 6, 5, 4), rng, dtype="float32"),
     ]
+
+
+PROJECTION_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("d_model"),
+    Axis("d_k", most=5),
+    Axis("d_v", most=5),
+)
+
+
+def drawn_projections(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_model, d_k, d_v = sizes.values()
+    shapes = ((batch, tokens, d_model), (d_model, d_k), (d_model, d_k), (d_model, d_v))
+    return Case("sizes", "", tuple(rng.normal(size=shape) for shape in shapes))
 
 
 def projections(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, ...]:
@@ -199,6 +215,8 @@ PROJECT_QKV = Exercise(
         DETACHED,
     ),
     cases=projection_cases,
+    axes=PROJECTION_AXES,
+    drawn=drawn_projections,
     reference=projections,
     variation=projections_with,
 )
@@ -241,6 +259,14 @@ def score_cases(rng: np.random.Generator) -> list[Case]:
         case("leading", ((1,), 1, 1, 3), rng),
         case("manners", ((2,), 3, 4, 5), rng, dtype="float32"),
     ]
+
+
+SCORE_AXES = (Axis("batch", most=4), Axis("queries", long=70), Axis("keys", long=70), Axis("d_k", most=5))
+
+
+def drawn_scores(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, queries, keys, d_k = sizes.values()
+    return Case("values", "", _qk(rng, (batch,), queries, keys, d_k))
 
 
 def scaled_scores(build: None, inputs: Inputs, weights: Weights) -> Tensor:
@@ -403,6 +429,8 @@ ATTENTION_SCORES = Exercise(
         ),
     ),
     cases=score_cases,
+    axes=SCORE_AXES,
+    drawn=drawn_scores,
     reference=scaled_scores,
     variation=scores_with,
 )
@@ -461,6 +489,35 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("large", ((2,), 3, 4, 5), 6, rng, size=60.0),
         case("manners", ((2,), 4, 4, 6), 3, rng, "causal", dtype="float32"),
     ]
+
+
+ATTENTION_AXES = (
+    *SCORE_AXES,
+    Axis("d_v", most=5),
+    Choice("mask", (None, "causal", "padding", "random")),
+    Choice("scores", ("ordinary", "of ±10³")),
+)
+
+
+def drawn_attention(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, queries, keys, d_k, d_v, mask, scores = sizes.values()
+    q, k = _qk(rng, (batch,), queries, keys, d_k, 1.0 if scores == "ordinary" else 30.0)
+    inputs: Inputs = (q, k, rng.normal(size=(batch, keys, d_v)))
+    if mask is not None:
+        inputs += (masked(mask, batch, queries, keys, rng),)
+    tag = "large" if scores != "ordinary" else "mask" if mask else "values"
+    return Case(tag, "", inputs, single=scores == "ordinary")
+
+
+def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Generator) -> np.ndarray:
+    """A mask in which each query sees a key; of padding, the first text or the last is the longest."""
+    if kind == "causal":
+        return np.tril(np.ones((queries, keys), dtype=bool))
+    if kind == "padding":
+        lengths = np.sort(rng.integers(1, keys + 1, batch))[:: int(rng.choice([-1, 1]))]
+        return np.arange(keys) < lengths[:, None, None]
+    may = rng.random((batch, queries, keys)) < 0.5
+    return may | (np.arange(keys) == rng.integers(keys, size=(batch, queries, 1)))
 
 
 def attention(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
@@ -721,6 +778,8 @@ SCALED_DOT_PRODUCT_ATTENTION = Exercise(
         ),
     ),
     cases=attention_cases,
+    axes=ATTENTION_AXES,
+    drawn=drawn_attention,
     reference=attention,
     variation=attention_with,
     stages=attention_stages,

@@ -211,7 +211,8 @@ def training_cases(rng: np.random.Generator) -> list[Case]:
             float(np.round(source.uniform(0.2, 0.6), 2)),
             batch_size,
         )
-        return Case(tag, f"{label}, {images} images of {features} features, {classes} classes", inputs, **kwargs)
+        about = f"{label}, {images} images of {features} features, {classes} classes"
+        return Case(tag, about, inputs, single=False, **kwargs)
 
     return [
         case("alone", "batches of 1", visible, 4, 1, visible=True),
@@ -413,7 +414,7 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("padding", "encoder, padded", rng, [6, 2, 1], False),
         case("padding", "decoder, padded", rng, [3, 6], True),
         case("padding", "a single sentence", rng, [6], True),
-        case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, size=9.0),
+        case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, size=9.0, single=False),
         case("manners", "float32", rng, [2, 5], True, differentiate=False, dtype="float32"),
     ]
 
@@ -834,7 +835,7 @@ def report_cases(rng: np.random.Generator) -> list[Case]:
                 usual = following[int(words[row, place - 1])]
                 words[row, place] = usual if usual != end and source.random() < 0.6 else source.choice(letters)
         about = f"{label}, words of shape {words.shape}, end={end}"
-        return Case(tag, about, (table, words, end), **kwargs)
+        return Case(tag, about, (table, words, end), single=False, **kwargs)
 
     return [
         case("alone", "words of one length", visible, [6, 6, 6, 6], 7, visible=True),

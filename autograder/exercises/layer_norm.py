@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder.covering import Axis, Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from headroom import reference
 
@@ -37,6 +38,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("shapes", "one token without any other axis", _tokens(rng, 3.0, 10.0, (6,))),
         Case("manners", "float32", (_tokens(rng, 3.0, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
+
+
+AXES = (Axis("batch", most=4), Axis("tokens", long=300), Axis("d_model", least=2, most=9, build=True))
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    x = _tokens(rng, 3.0, 10.0, tuple(sizes.values()))
+    return Case("values" if sizes["d_model"] > 2 else "shapes", "", (x,), x.shape[-1:])
 
 
 def _tokens(rng: np.random.Generator, mean: float, spread: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -339,6 +348,8 @@ LAYER_NORM = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
+    axes=AXES,
+    drawn=drawn,
     reference=right_answer,
     variation=variation,
     stages=stages,

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder.covering import Axis, Choice, Derived, Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
-from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION
+from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION, masked
 from headroom import reference
 
 
@@ -55,6 +56,27 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", sizes(), rng, "causal", differentiate=True),
         case("manners", (2, 3, 4, 5), rng, "causal", dtype="float32"),
     ]
+
+
+HEADS = (
+    Axis("n_heads", most=4, build=True),
+    Axis("d_head", most=5, build=True),
+    Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
+)
+AXES = (Axis("batch", most=4), Axis("tokens", long=70), *HEADS, Choice("mask", (None, "causal", "padding")))
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, n_heads, _, d_model, mask = sizes.values()
+    inputs: Inputs = (rng.normal(size=(batch, tokens, d_model)),)
+    if mask is not None:
+        inputs += (with_heads(masked(mask, batch, tokens, tokens, rng)),)
+    return Case("mask" if mask else "one_head" if n_heads == 1 else "values", "", inputs, (d_model, n_heads))
+
+
+def with_heads(mask: np.ndarray) -> np.ndarray:
+    """A mask with an axis for heads, and one for the batch where it has none: four axes."""
+    return mask[:, None] if mask.ndim == 3 else mask[None, None]
 
 
 # --- Reading a student's parameters ------------------------------------------------------------------------------
@@ -517,6 +539,8 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
+    axes=AXES,
+    drawn=drawn,
     reference=right_answer,
     variation=variation,
     stages=stages,

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder.covering import Axis, Only, Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
 
@@ -44,7 +45,7 @@ def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
         return torch.cat([sine, cosine], dim=1)[:, :d_model]
     result = torch.zeros(n_tokens, d_model, dtype=position.dtype)
     result[:, 0::2] = sine
-    if "odd" in slips and d_model % 2:
+    if "odd" in slips and d_model % 2 and d_model > 1:  # no cosine fits into no column
         return result.index_copy(1, torch.arange(1, d_model, 2), cosine)  # one cosine too many: raises
     result[:, 1::2] = cosine[:, : d_model // 2]
     return result
@@ -54,8 +55,9 @@ def _only_odd_widths_fail(width: int) -> Callable[[Evidence], bool]:
     """Recognises code that is right for every even width and for no odd one; `width` says where a case keeps it."""
 
     def sign(seen: Evidence) -> bool:
-        odd = {i for i, c in enumerate(seen.cases) if (c.inputs[1] if width else c.built_with[0]) % 2}
-        even = set(range(len(seen.cases))) - odd
+        widths = [c.inputs[1] if width else c.built_with[0] for c in seen.cases]
+        odd = {i for i, d_model in enumerate(widths) if d_model % 2 and d_model > 1}
+        even = {i for i, d_model in enumerate(widths) if d_model % 2 == 0}
         return bool(odd) and even <= seen.right and not odd & seen.right
 
     return sign
@@ -189,6 +191,15 @@ def table_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
+TABLE_AXES = (Axis("n_tokens", most=12, long=300), Axis("d_model", most=12, long=64))
+
+
+def drawn_table(sizes: Sizes, rng: np.random.Generator) -> Case:
+    n_tokens, d_model = sizes.values()
+    tag = "odd" if d_model % 2 else "edges" if n_tokens == 1 or d_model <= 2 else "values"
+    return Case(tag, "", (n_tokens, d_model))
+
+
 SINUSOIDAL_ENCODING = Exercise(
     name="sinusoidal_encoding",
     returns="a tensor (n_tokens, d_model)",
@@ -201,6 +212,8 @@ SINUSOIDAL_ENCODING = Exercise(
     ),
     mistakes=table_mistakes(_only_odd_widths_fail(1)),
     cases=table_cases,
+    axes=TABLE_AXES,
+    drawn=drawn_table,
     reference=lambda build, inputs, weights: reference.sinusoidal_encoding(*inputs),
     variation=lambda build, inputs, weights, slips: table(inputs[0], inputs[1], slips),
     tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0])[:, None]),
@@ -228,6 +241,21 @@ def module_cases(rng: np.random.Generator) -> list[Case]:
         case("odd", rng.normal(size=(batch, tokens, 7)), 10),
         Case("manners", "float32", (rng.normal(size=(2, 3, 8)),), (8, 5), dtype="float32"),
     ]
+
+
+MODULE_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", most=8, long=300),
+    Axis("d_model", most=9, build=True),
+    Axis("max_tokens", most=12, long=400, build=True),
+    Only(lambda sizes: sizes["tokens"] <= sizes["max_tokens"]),
+)
+
+
+def drawn_module(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_model, max_tokens = sizes.values()
+    x = rng.normal(size=(batch, tokens, d_model))
+    return Case("odd" if d_model % 2 else "length", "", (x,), (d_model, max_tokens))
 
 
 def add_table(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -338,6 +366,8 @@ POSITIONAL_ENCODING = Exercise(
     ),
     mistakes=MODULE_MISTAKES + table_mistakes(_only_odd_widths_fail(0)),
     cases=module_cases,
+    axes=MODULE_AXES,
+    drawn=drawn_module,
     reference=lambda build, inputs, weights: reference.PositionalEncoding(*build)(*inputs),
     variation=add_table,
     tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0].shape[1])[None, :, None]),

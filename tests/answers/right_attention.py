@@ -265,16 +265,6 @@ def masked_in_place(q, k, v, mask=None):
     return weights @ v, weights
 
 
-@answers("scaled_dot_product_attention")
-def masked_after_and_shared_out(q, k, v, mask=None):
-    """Hidden weights set to 0 after the softmax, and the rest divided by its sum: the same in exact arithmetic."""
-    weights = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.size(-1)), dim=-1)
-    if mask is not None:
-        weights = weights * mask
-        weights = weights / weights.sum(dim=-1, keepdim=True)
-    return weights @ v, weights
-
-
 def helper_scores(queries, keys):
     return torch.matmul(queries, keys.transpose(-1, -2)) / math.sqrt(keys.size(-1))
 

@@ -137,7 +137,7 @@ class FusedKeysAndValues(nn.Module):
         self.to_q = nn.Linear(d_model, d_model, bias=False)
         self.to_kv = nn.Linear(d_model, 2 * d_model, bias=False)
         self.scale = nn.Parameter(torch.tensor((d_model // n_heads) ** -0.5), requires_grad=False)
-        self.to_out = nn.Sequential(nn.Linear(d_model, d_model), nn.Dropout(0.1))
+        self.to_out = nn.Sequential(nn.Linear(d_model, d_model), nn.Identity())
 
     def forward(self, x, mask=None):
         q, k, v = (

@@ -794,3 +794,13 @@ def mask_of_the_first_sample(q, k, v, mask=None):
     if mask is not None and mask.dim() == q.dim():
         mask = mask[:1]
     return finished(scored(q, k), v, mask)
+
+
+@answers("scaled_dot_product_attention")
+def masked_after_and_shared_out(q, k, v, mask=None):
+    """Hidden weights set to 0 after the softmax, and the rest divided by its sum: 0/0 where a hidden key had it all."""
+    weights = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.size(-1)), dim=-1)
+    if mask is not None:
+        weights = weights * mask
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+    return weights @ v, weights

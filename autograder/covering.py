@@ -1,0 +1,172 @@
+"""Which sizes to try: a few sets of sizes that between them cover what a size can be, drawn from declared axes.
+
+Code that is right for some sizes only is the commonest mistake that nobody sees: `squeeze` at a batch of one, a table
+of 50 rows, two widths that happen to be equal. An exercise declares its axes by name; which cases follow is a rule.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Sizes = dict[str, Any]  # by the names of the axes: an int for an Axis, one of its values for a Choice
+CANDIDATES = 3000  # sets of sizes to choose from
+MAX_PRODUCT = 30_000  # of all sizes of a set: what bounds the time that a case takes
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A size that a case may choose.
+
+    Attributes:
+        name: as the task's text has it, such as "tokens".
+        least, most: between which it is ordinarily drawn.
+        long: a size beyond the tables and loops that people write for fixed sizes; 0 where there is no such thing.
+        build: whether it is fixed when an object is built. The others change from call to call.
+    """
+
+    name: str
+    least: int = 1
+    most: int = 6
+    long: int = 0
+    build: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something else that a case chooses, such as the kind of mask. Each value is tried."""
+
+    name: str
+    values: tuple[Any, ...]
+    build: bool = False
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A size that follows from others, such as d_model = heads · d_head; it may equal another axis, too."""
+
+    name: str
+    of: Callable[[Sizes], int]
+    build: bool = False
+
+
+@dataclass(frozen=True)
+class Only:
+    """What holds of all sets of sizes, such as tokens ≤ max_tokens."""
+
+    holds: Callable[[Sizes], bool]
+
+
+Size = Axis | Choice | Derived
+Declared = Size | Only
+
+
+@functools.cache
+def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
+    """Sets of sizes, always the same for the same axes.
+
+    Between them each axis is 1 in one where no other is, larger than all others in one, long in one, equal to each
+    other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one; each value of a choice occurs, alone and with
+    something long. One way to build an object serves for calls of all kinds: the shortest and the longest, each axis
+    1, each choice. Its first two sets come once more at the end: other numbers of the same shape.
+
+    Args:
+        everything: the axes of an exercise. A `Derived` one stands after those that it follows from.
+    """
+    rng = np.random.default_rng(0)
+    declared = tuple(one for one in everything if not isinstance(one, Only))
+    rules = [one for one in everything if isinstance(one, Only)]
+    drawn = (_drawn(declared, rng) for _ in range(CANDIDATES))
+    candidates = [sizes for sizes in drawn if _product(sizes) <= MAX_PRODUCT and all(r.holds(sizes) for r in rules)]
+    chosen: list[Sizes] = []
+    seen: set[tuple[Any, ...]] = set()
+    main: tuple[Any, ...] | None = None
+    features = [_features(declared, sizes) for sizes in candidates]
+    builds = [_build(declared, sizes) for sizes in candidates]
+    # Of equal ones, that with fewest sizes of 1, which hide mistakes from each other; then the smallest.
+    likely = [(-sum(n == 1 for n in sizes.values()), -_product(sizes)) for sizes in candidates]
+    while True:
+        gains = [len(has - seen) for has in features]
+        if main is None:  # an object of ordinary sizes, all different
+            gains = [gain if _is_ordinary(declared, sizes) else 0 for gain, sizes in zip(gains, candidates, strict=True)]
+        best = max(range(len(candidates)), key=lambda i: (gains[i], likely[i]))
+        if not gains[best]:
+            break
+        if main is None:
+            main = builds[best]
+            for i, build in enumerate(builds):  # what calls of this one object cover is asked for besides
+                if build == main:
+                    features[i] = features[i] | {("one object", *f) for f in features[i] if _of_calls(declared, f)}
+        chosen.append(candidates[best])
+        seen |= features[best]
+    ours = [sizes for sizes in chosen if _build(declared, sizes) == main]
+    return (*chosen, *ours[:2])
+
+
+def _drawn(declared: tuple[Size, ...], rng: np.random.Generator) -> Sizes:
+    """One set of sizes: often 1, often equal to another, at most one of them long."""
+    sizes: Sizes = {}
+    longest = int(rng.integers(0, 3 * len(declared)))
+    for place, one in enumerate(declared):
+        if isinstance(one, Choice):
+            sizes[one.name] = one.values[int(rng.integers(len(one.values)))]
+        elif isinstance(one, Derived):
+            sizes[one.name] = one.of(sizes)
+        elif one.long and place == longest:
+            sizes[one.name] = one.long
+        else:
+            others = [n for n in sizes.values() if type(n) is int and one.least <= n <= one.most]
+            what = rng.random()
+            size = int(rng.integers(one.least, one.most + 1))
+            sizes[one.name] = one.least if what < 0.15 else int(rng.choice(others)) if what < 0.4 and others else size
+    return sizes
+
+
+def _product(sizes: Sizes) -> int:
+    return math.prod(max(1, n) for n in sizes.values() if type(n) is int)
+
+
+def _build(declared: tuple[Size, ...], sizes: Sizes) -> tuple[Any, ...]:
+    return tuple(sizes[one.name] for one in declared if one.build)
+
+
+def _numbers(declared: tuple[Size, ...], sizes: Sizes) -> dict[str, int]:
+    return {one.name: sizes[one.name] for one in declared if not isinstance(one, Choice)}
+
+
+def _is_ordinary(declared: tuple[Size, ...], sizes: Sizes) -> bool:
+    numbers = _numbers(declared, sizes)
+    return len(set(numbers.values())) == len(numbers) and min(numbers.values()) > 1
+
+
+def _of_calls(declared: tuple[Size, ...], feature: tuple[Any, ...]) -> bool:
+    """Whether a feature is one that differs from call to call."""
+    calls = {one.name for one in declared if not one.build}
+    return feature[0] in ("one", "long", "is") and feature[1] in calls
+
+
+def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, ...]]:
+    """What a set of sizes is an example of."""
+    numbers, found = _numbers(declared, sizes), set[tuple[Any, ...]]()
+    long = {one.name for one in declared if isinstance(one, Axis) and one.long and sizes[one.name] == one.long}
+    for name, size in numbers.items():
+        others = [n for other, n in numbers.items() if other != name]
+        if size == 1 and (not others or min(others) > 1):
+            found.add(("one", name))
+        if others and size > max(others):
+            found.add(("largest", name))
+        if name in long:
+            found.add(("long", name))
+        for other, n in numbers.items():
+            if name < other and min(n, size) > 1:
+                found.add(("equal" if n == size else "different", name, other))
+    if set(numbers.values()) == {1}:
+        found.add(("all one",))
+    for one in declared:
+        if isinstance(one, Choice):
+            found.add(("is", one.name, sizes[one.name]))
+            found |= {("is", one.name, sizes[one.name], name) for name in long}
+    return frozenset(found)
