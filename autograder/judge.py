@@ -119,10 +119,11 @@ class _Trial:
 
     def _describe(self, ask: Ask) -> Verdict | None:
         """Learn the parameters and draw weights for them; a verdict if no object can be built."""
-        request = {"do": "describe", "builds": [list(case.built_with) for case in self.cases]}
-        replies = self._asked(ask, request, len(self.cases))
+        builds = list(dict.fromkeys(case.built_with for case in self.cases))
+        told = self._asked(ask, {"do": "describe", "builds": [list(build) for build in builds]}, len(builds))
         name = self.exercise.name
-        for i, reply in enumerate(replies):
+        for i, case in enumerate(self.cases):
+            reply = told[builds.index(case.built_with)]
             if "error" in reply:
                 self.unbuilt[i] = _error(reply)
                 continue
@@ -241,7 +242,7 @@ class _Trial:
         """In float32, on the object as it was built, the results must be float32 and much the same."""
         order = [i for i in order if self.cases[i].single and self.cases[i].dtype == "float64" and self.right[i]]
         requests = [self._request(i) | {"dtype": "float32"} for i in order]
-        replies = self._asked(ask, {"do": "look", "cases": requests}, len(order)) if order else []
+        replies = self._asked(ask, {"do": "look", "cases": requests, "shared": True}, len(order)) if order else []
         for i, reply in zip(order, replies, strict=True):
             outcome, first = _outcome(reply, bool(self.exercise.parts)), self.outcomes[i].output
             assert first is not None

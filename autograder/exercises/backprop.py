@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder.covering import Axis, Choice, Sizes
 from autograder.exercise import Answer, Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom.reference import by_hand
 
@@ -53,6 +54,9 @@ def in_numpy(function: Callable[..., Any]) -> Callable[..., Answer]:
         return torch.from_numpy(np.array(answer))
 
     return from_tensors
+
+
+LEADING = (Axis("batch", most=4), Axis("tokens", long=70))  # whatever stands before the last axis
 
 
 def _shares(rng: np.random.Generator, shape: tuple[int, ...], hidden: bool = False, size: float = 1.0) -> np.ndarray:
@@ -106,6 +110,15 @@ def softmax_cases(rng: np.random.Generator) -> list[Case]:
         case("mask", (3, 4, 6), rng, hidden=True),
         case("mask", (4, 6, 5), rng, size=6.0),
     ]
+
+
+SOFTMAX_AXES = (*LEADING, Axis("keys", long=70), Choice("keys are hidden", (None, True)))
+
+
+def drawn_softmax(sizes: Sizes, rng: np.random.Generator) -> Case:
+    *shape, hidden = sizes.values()
+    weights = _shares(rng, tuple(shape), hidden is not None and shape[-1] > 1)
+    return Case("mask" if hidden else "values", "", (rng.normal(1.5, 2.0, shape), weights))
 
 
 softmax_right = in_numpy(by_hand.softmax_backward)
@@ -246,6 +259,8 @@ SOFTMAX_BACKWARD = Exercise(
         ),
     ),
     cases=softmax_cases,
+    axes=SOFTMAX_AXES,
+    drawn=drawn_softmax,
     reference=softmax_right,
     variation=softmax_with,
     properties=(
@@ -305,6 +320,16 @@ def norm_cases(rng: np.random.Generator) -> list[Case]:
         case("small", "ε = 30", shape, rng, 30.0),
         case("small", "a token with all features equal", shape, rng),
     ]
+
+
+NORM_AXES = (*LEADING, Axis("d_model", least=3, most=9))
+
+
+def drawn_norm(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_model = sizes.values()
+    x = rng.normal(size=(batch, tokens, d_model))
+    x = 10 * (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) + rng.normal(0.0, 5.0, (batch, tokens, 1))
+    return Case("values", "", (rng.normal(0.5, 1.0, x.shape), x, rng.uniform(0.5, 2.0, d_model)))
 
 
 norm_right = in_numpy(by_hand.layer_norm_backward)
@@ -592,6 +617,8 @@ LAYER_NORM_BACKWARD = Exercise(
         ),
     ),
     cases=norm_cases,
+    axes=NORM_AXES,
+    drawn=drawn_norm,
     reference=norm_right,
     variation=norm_with,
     properties=(Property("each token's d_x sums to 0", lambda case, outputs: _sums_to_0(outputs[0])),),
@@ -641,6 +668,27 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
         case("mask", (2,), (4, 4, 5, 4), visible, hidden=True, visible=True),
         case("mask", (3, 2), (4, 5, 3, 6), rng, hidden=True),
     ]
+
+
+ATTENTION_AXES = (
+    Axis("batch", most=4),
+    Axis("queries", long=70),
+    Axis("keys", long=70),
+    Axis("d_head", most=5),
+    Axis("d_value", most=5),
+    Choice("keys are hidden", (None, True)),
+)
+
+
+def drawn_attention(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, queries, keys, d_head, d_value, hidden = sizes.values()
+    shapes = ((queries, d_head), (keys, d_head), (keys, d_value))
+    q, k, v = (rng.normal(size=(batch, *shape)) for shape in shapes)
+    scores = q @ k.swapaxes(-2, -1) / math.sqrt(d_head)
+    if hidden:
+        scores = np.where(np.arange(keys) < rng.integers(1, keys + 1, size=(batch, 1, 1)), scores, -np.inf)
+    d_out = rng.normal(size=(batch, queries, d_value))
+    return Case("mask" if hidden else "values", "", (d_out, q, k, v, by_hand.softmax(scores)))
 
 
 attention_right = in_numpy(by_hand.attention_backward)
@@ -852,6 +900,8 @@ ATTENTION_BACKWARD = Exercise(
         ),
     ),
     cases=attention_cases,
+    axes=ATTENTION_AXES,
+    drawn=drawn_attention,
     reference=attention_right,
     variation=attention_with,
     properties=(Property("keys that nobody looks at learn nothing", _hidden_learn_nothing),),

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
+from autograder.covering import Axis, Choice, Sizes
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.decoder import known, project, split_heads
@@ -39,6 +40,23 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("kept", tuple(map(int, rng.permutation([1, 2, 4]))), rng, batch=3, drift=0.8),
         case("manners", (2, 1), rng, batch=3, dtype="float32"),
     ]
+
+
+SIZES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=40),
+    *multi_head.HEADS,
+    Choice("calls", ("in one call", "one by one", "in two calls")),
+)
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, n_heads, _, d_model, calls = sizes.values()
+    cut = (tokens + 1) // 2
+    steps = {"in one call": (tokens,), "one by one": (1,) * tokens, "in two calls": (cut, tokens - cut)}[calls]
+    steps = tuple(n for n in steps if n)
+    tag = {"in one call": "whole", "one by one": "steps", "in two calls": "pieces"}[calls]
+    return Case(tag, "", (rng.normal(size=(batch, tokens, d_model)),), (d_model, n_heads), steps=steps)
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> tuple[Tensor, reference.KeyValueCache]:
@@ -230,6 +248,8 @@ CACHED_SELF_ATTENTION = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
+    axes=SIZES,
+    drawn=drawn,
     reference=right_answer,
     variation=variation,
     mappings=multi_head.mappings,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
@@ -52,6 +53,23 @@ def loss_cases(rng: np.random.Generator) -> list[Case]:
         ),
         case("manners", "float32", rng, [4, 2, 3], 0, differentiate=False, dtype="float32"),
     ]
+
+
+LOSS_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", least=2, long=70),
+    Axis("n_tokens", least=4, most=9),
+    Choice("padding", (None, "longest first", "longest last")),
+)
+
+
+def drawn_loss(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, n_tokens, padding = sizes.values()
+    ids = rng.integers(1, n_tokens, (batch, tokens))
+    if padding:
+        lengths = np.sort(rng.integers(2, tokens + 1, batch))[:: -1 if padding == "longest first" else 1]
+        ids[np.arange(tokens) >= lengths[:, None]] = 0
+    return Case("padding" if padding else "shift", "", (rng.normal(0.0, 2.0, (batch, tokens, n_tokens)), ids, 0))
 
 
 def right_loss(build: None, inputs: Inputs, weights: Weights) -> Tensor:
@@ -190,6 +208,8 @@ SEQUENCE_LOSS = Exercise(
         ),
     ),
     cases=loss_cases,
+    axes=LOSS_AXES,
+    drawn=drawn_loss,
     reference=right_loss,
     variation=wrong_loss,
 )
@@ -419,6 +439,26 @@ def attention_cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
+ATTENTION_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("d_k", most=5),
+    Axis("d_v", most=5),
+    Choice("padding", (None, "longest first", "longest last")),
+    Choice("causal", (False, True)),
+)
+
+
+def drawn_attention(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_k, d_v, padding, causal = sizes.values()
+    lengths = np.full(batch, tokens)
+    if padding:
+        lengths = np.sort(rng.integers(1, tokens + 1, batch))[:: -1 if padding == "longest first" else 1].copy()
+        lengths[0 if padding == "longest first" else -1] = tokens
+    q, k, v = (rng.normal(size=(batch, tokens, width)) for width in (d_k, d_k, d_v))
+    return Case("padding" if padding else "future", "", (q, k, v, lengths, causal))
+
+
 def right_attention(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
     q, k, v, lengths, causal = inputs
     tokens = q.size(1)
@@ -606,6 +646,8 @@ MASKED_ATTENTION = Exercise(
         ),
     ),
     cases=attention_cases,
+    axes=ATTENTION_AXES,
+    drawn=drawn_attention,
     reference=right_attention,
     variation=wrong_attention,
     properties=(
@@ -641,6 +683,20 @@ def embedding_cases(rng: np.random.Generator) -> list[Case]:
         case("sum", "one token", rng, (1, 1), late, d_model=10),
         case("manners", "float32", rng, (2, 3), 0, differentiate=False, dtype="float32"),
     ]
+
+
+EMBEDDING_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("d_model", least=2, most=8),
+    Choice("start", (0, 1, 30)),
+    Only(lambda sizes: sizes["d_model"] % 2 == 0),
+)
+
+
+def drawn_embedding(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_model, start = sizes.values()
+    return Case("sum", "", (rng.normal(0.0, 0.7, (9, d_model)), rng.integers(0, 9, (batch, tokens)), start))
 
 
 def _positions(tokens: int, d_model: int, start: int, like: Tensor) -> Tensor:
@@ -805,6 +861,8 @@ EMBED_TOKENS = Exercise(
         ),
     ),
     cases=embedding_cases,
+    axes=EMBEDDING_AXES,
+    drawn=drawn_embedding,
     reference=right_embedding,
     variation=wrong_embedding,
 )

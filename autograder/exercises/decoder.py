@@ -12,8 +12,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
+from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises import multi_head
+from autograder.exercises.attention import masked
 from headroom import reference
 
 known = multi_head.MULTI_HEAD_SELF_ATTENTION.known  # a mistake of lab 2, with what it costs here
@@ -62,6 +64,23 @@ def cross_cases(rng: np.random.Generator) -> list[Case]:
         case("mask", sizes(equal=True), rng, True),
         case("manners", (3, 2, 5, 4, 2), rng, True, dtype="float32"),
     ]
+
+
+CROSS_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("source_tokens", long=70),
+    *multi_head.HEADS,
+    Choice("mask", (None, "padding")),
+)
+
+
+def drawn_cross(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, source_tokens, n_heads, _, d_model, mask = sizes.values()
+    inputs: Inputs = tuple(rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
+    if mask:
+        inputs += (multi_head.with_heads(masked(mask, batch, 1, source_tokens, rng)),)
+    return Case("mask" if mask else "one_head" if n_heads == 1 else "values", "", inputs, (d_model, n_heads))
 
 
 def right_cross(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
@@ -242,6 +261,8 @@ CROSS_ATTENTION = Exercise(
     ),
     mistakes=CROSS_MISTAKES,
     cases=cross_cases,
+    axes=CROSS_AXES,
+    drawn=drawn_cross,
     reference=right_cross,
     variation=cross_variation,
     mappings=multi_head.mappings,
@@ -285,6 +306,26 @@ def block_cases(rng: np.random.Generator) -> list[Case]:
         case("memory_mask", sizes(equal=True), rng, "causal and padding"),
         case("manners", (3, 2, 5, 4, 2), rng, "causal and padding", dtype="float32"),
     ]
+
+
+BLOCK_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=40),
+    Axis("source_tokens", long=40),
+    *multi_head.HEADS,
+    Axis("d_ff", least=5, most=17, build=True),
+    Choice("mask", (None, "causal")),
+    Choice("memory_mask", (None, "padding")),
+    Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_ff"] % sizes["d_model"] != 0),
+)
+
+
+def drawn_block(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, source_tokens, n_heads, _, d_model, d_ff, mask, memory_mask = sizes.values()
+    x, memory = (rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
+    hidden = multi_head.with_heads(masked(memory_mask, batch, 1, source_tokens, rng)) if memory_mask else None
+    tag = "memory_mask" if memory_mask else "mask" if mask else "values"
+    return Case(tag, "", (x, memory, causal(tokens) if mask else None, hidden), (d_model, n_heads, d_ff))
 
 
 def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
@@ -593,6 +634,8 @@ DECODER_BLOCK = Exercise(
     ),
     mistakes=BLOCK_MISTAKES,
     cases=block_cases,
+    axes=BLOCK_AXES,
+    drawn=drawn_block,
     reference=right_block,
     variation=block_variation,
     mappings=block_mappings,

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder import reading
+from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.exercise import (
     Build,
     Case,
@@ -26,6 +27,8 @@ from autograder.exercise import (
     Property,
     Weights,
 )
+from autograder.exercises import multi_head
+from autograder.exercises.attention import masked
 from headroom import reference
 
 D_FF = (7, 9, 11, 13, 17)  # never a multiple of d_model: a width of one's own choice is seen
@@ -68,6 +71,20 @@ def feed_forward_cases(rng: np.random.Generator) -> list[Case]:
         case("axes", (1, 1, 4), 9, rng),
         case("manners", (2, 3, 5), 13, rng, dtype="float32"),
     ]
+
+
+FEED_FORWARD_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("d_model", build=True),
+    Axis("d_ff", least=5, most=13, build=True),
+    Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_ff"] % sizes["d_model"] != 0),  # a width of one's own shows
+)
+
+
+def drawn_feed_forward(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_model, d_ff = sizes.values()
+    return Case("values", "", (_tokens(rng, (batch, tokens, d_model)),), (d_model, d_ff))
 
 
 def _case(
@@ -118,6 +135,30 @@ def block_cases(rng: np.random.Generator) -> list[Case]:
         _case("mask", (2, 6, 4, 3, 13), rng, "twins"),
         _case("manners", (2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
     ]
+
+
+BLOCK_AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    *multi_head.HEADS,
+    Axis("d_ff", least=5, most=17, build=True),
+    Choice("mask", (None, "causal", "padding")),
+    FEED_FORWARD_AXES[-1],
+)
+ENCODER_AXES = (Axis("n_layers", most=2, build=True), *BLOCK_AXES)
+
+
+def drawn_block(sizes: Sizes, rng: np.random.Generator) -> Case:
+    case = drawn_encoder({"n_layers": 1, **sizes}, rng)
+    return replace(case, tag="mask" if sizes["mask"] else "attention", build=case.built_with[1:])
+
+
+def drawn_encoder(sizes: Sizes, rng: np.random.Generator) -> Case:
+    n_layers, batch, tokens, n_heads, _, d_model, d_ff, mask = sizes.values()
+    inputs: Inputs = (_tokens(rng, (batch, tokens, d_model)),)
+    if mask is not None:
+        inputs += (multi_head.with_heads(masked(mask, batch, tokens, tokens, rng)),)
+    return Case("mask" if mask else "values", "", inputs, (n_layers, d_model, n_heads, d_ff))
 
 
 def encoder_cases(rng: np.random.Generator) -> list[Case]:
@@ -859,7 +900,7 @@ def _filler_has_no_say(case: Case, output: np.ndarray) -> bool | None:
     if len(case.inputs) < 2 or case.inputs[1].shape[2] > 1:
         return None
     x, real = case.inputs[0], case.inputs[1][:, 0, 0]
-    if not (real == real[0]).all() or not np.array_equal(x[0, real[0]], x[1, real[0]]):
+    if len(x) < 2 or not (real == real[0]).all() or not np.array_equal(x[0, real[0]], x[1, real[0]]):
         return None
     return bool(np.allclose(output[0, real[0]], output[1, real[0]], atol=1e-9))
 
@@ -916,6 +957,8 @@ FEED_FORWARD = Exercise(
     ),
     mistakes=FEED_FORWARD_MISTAKES,
     cases=feed_forward_cases,
+    axes=FEED_FORWARD_AXES,
+    drawn=drawn_feed_forward,
     reference=right_feed_forward,
     variation=feed_forward_variation,
     mappings=feed_forward_mappings,
@@ -938,6 +981,8 @@ ENCODER_BLOCK = Exercise(
     ),
     mistakes=BLOCK_MISTAKES,
     cases=block_cases,
+    axes=BLOCK_AXES,
+    drawn=drawn_block,
     reference=right_block,
     variation=block_variation,
     mappings=block_mappings,
@@ -963,6 +1008,8 @@ ENCODER = Exercise(
     ),
     mistakes=ENCODER_MISTAKES,
     cases=encoder_cases,
+    axes=ENCODER_AXES,
+    drawn=drawn_encoder,
     reference=right_encoder,
     variation=encoder_variation,
     mappings=encoder_mappings,

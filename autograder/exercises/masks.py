@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder.covering import Axis, Sizes
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
 
@@ -44,6 +45,19 @@ def causal_cases(rng: np.random.Generator) -> list[Case]:
         case("values", int(rng.integers(130, 150))),
         case("one", 1, visible=True),
     ]
+
+
+PADDING_AXES = (Axis("batch", most=7), Axis("n_tokens", most=7, long=300))
+CAUSAL_AXES = (Axis("n_tokens", most=9, long=300),)
+
+
+def drawn_padding(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, n_tokens = sizes.values()
+    return Case("edges" if batch == 1 else "values", "", (rng.integers(0, n_tokens + 1, batch), n_tokens))
+
+
+def drawn_causal(sizes: Sizes, rng: np.random.Generator) -> Case:
+    return Case("one" if sizes["n_tokens"] == 1 else "values", "", (sizes["n_tokens"],))
 
 
 def right_padding(build: None, inputs: Inputs, weights: Weights) -> Tensor:
@@ -288,6 +302,8 @@ PADDING_MASK = Exercise(
     ),
     mistakes=PADDING_MISTAKES,
     cases=padding_cases,
+    axes=PADDING_AXES,
+    drawn=drawn_padding,
     reference=right_padding,
     variation=padding_variation,
 )
@@ -304,6 +320,8 @@ CAUSAL_MASK = Exercise(
     ),
     mistakes=CAUSAL_MISTAKES,
     cases=causal_cases,
+    axes=CAUSAL_AXES,
+    drawn=drawn_causal,
     reference=right_causal,
     variation=causal_variation,
 )

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder.covering import Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
-from autograder.exercises.layer_norm import BETA, GAMMA, LAYER_NORM, axes_of
+from autograder.exercises.layer_norm import AXES, BETA, GAMMA, LAYER_NORM, axes_of
 from headroom import reference
 
 
@@ -38,6 +39,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("shapes", "one token without any other axis", _tokens(rng, 10.0, (6,))),
         Case("manners", "float32", (_tokens(rng, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    x = _tokens(rng, 10.0, tuple(sizes.values()))
+    return Case("values" if sizes["d_model"] > 2 else "shapes", "", (x,), x.shape[-1:])
 
 
 def _tokens(rng: np.random.Generator, size: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -329,6 +335,8 @@ RMS_NORM = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
+    axes=AXES,
+    drawn=drawn,
     reference=right_answer,
     variation=variation,
     mappings=mappings,

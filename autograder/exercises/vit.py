@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
+from autograder.covering import Axis, Derived, Only
+from autograder.covering import Sizes as Drawn
 from autograder.data import unseen_digits
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.reading import Parameters
@@ -47,6 +49,21 @@ def patchify_cases(rng: np.random.Generator) -> list[Case]:
         case("sides", *sizes(3)),
         case("manners", (2, 3, 4, 4), 2, dtype="float32"),
     ]
+
+
+IMAGE_AXES = (
+    Axis("batch", most=4),
+    Axis("channels", most=4, build=True),
+    Axis("rows", most=4, long=12),
+    Axis("columns", most=4, long=12),
+    Axis("patch_size", most=4, build=True),
+)
+
+
+def drawn_patches(sizes: Drawn, rng: np.random.Generator) -> Case:
+    batch, channels, rows, columns, patch_size = sizes.values()
+    images = rng.normal(size=(batch, channels, rows * patch_size, columns * patch_size))
+    return Case("sides" if rows != columns else "channels" if channels > 1 else "values", "", (images, patch_size))
 
 
 def _patches_shape(images: Any, patch_size: int) -> tuple[int, int, int]:
@@ -245,6 +262,8 @@ PATCHIFY = Exercise(
     ),
     mistakes=PATCHIFY_MISTAKES,
     cases=patchify_cases,
+    axes=IMAGE_AXES,
+    drawn=drawn_patches,
     reference=lambda build, inputs, weights: reference.patchify(*inputs),
     variation=patchify_variation,
 )
@@ -274,6 +293,19 @@ def embedding_cases(rng: np.random.Generator) -> list[Case]:
         case("sides", (1, 1, 6, 3), 3, 5),
         case("manners", (2, 3, 4, 4), 2, 5, dtype="float32"),
     ]
+
+
+EMBEDDING_AXES = (
+    *IMAGE_AXES,
+    Axis("d_model", most=9, build=True),
+    # A token is never as wide as a patch: a map has one way to be read.
+    Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_model"] != sizes["channels"] * sizes["patch_size"] ** 2),
+)
+
+
+def drawn_embedding(sizes: Drawn, rng: np.random.Generator) -> Case:
+    case = drawn_patches({name: sizes[name] for name in list(sizes)[:-1]}, rng)
+    return replace(case, inputs=case.inputs[:1], build=(sizes["patch_size"], sizes["channels"], sizes["d_model"]))
 
 
 def _flat_map(tensor: Tensor, outputs: int) -> Tensor | None:
@@ -400,6 +432,8 @@ PATCH_EMBEDDING = Exercise(
     ),
     mistakes=EMBEDDING_MISTAKES,
     cases=embedding_cases,
+    axes=EMBEDDING_AXES,
+    drawn=drawn_embedding,
     reference=embedding_answer,
     variation=embedding_variation,
     mappings=embedding_mappings,
@@ -436,6 +470,32 @@ def vit_cases(rng: np.random.Generator) -> list[Case]:
         case("sizes", 1, (6, 2, 3, n_classes, 15, 1, 5, 24)),
         case("manners", 2, (6, 3, 1, 7, 8, 2, 2, 20), dtype="float32"),
     ]
+
+
+# All widths of a model differ, and no product is another: a parameter has one way to be read.
+VIT_AXES = (
+    Axis("batch", most=4),
+    Axis("side", least=1, most=3, build=True),
+    Axis("patch_size", most=3, build=True),
+    Axis("channels", most=3, build=True),
+    Axis("n_classes", least=2, most=11, build=True),
+    Axis("n_layers", most=2, build=True),
+    Axis("n_heads", most=4, build=True),
+    Axis("d_head", least=2, most=4, build=True),
+    Axis("d_ff", least=14, most=24, build=True),
+    Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
+    Derived("patch", lambda sizes: sizes["channels"] * sizes["patch_size"] ** 2, build=True),
+    Derived("places", lambda sizes: sizes["side"] ** 2 + 1, build=True),
+    Only(lambda sizes: len({sizes[name] for name in ("n_classes", "d_ff", "d_model", "patch", "places")}) == 5),
+    Only(lambda sizes: sizes["d_ff"] % sizes["d_model"] != 0 and sizes["d_model"] > 3 and sizes["patch"] > 1),
+)
+
+
+def drawn_vit(sizes: Drawn, rng: np.random.Generator) -> Case:
+    batch, side, patch_size, channels, n_classes, n_layers, n_heads, _, d_ff, d_model, _, _ = sizes.values()
+    images = rng.normal(size=(batch, channels, side * patch_size, side * patch_size))
+    build = (side * patch_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff)
+    return Case("depth" if n_layers > 1 else "sizes", "", (images,), build)
 
 
 class _Left:
@@ -843,6 +903,8 @@ VIT = Exercise(
     ),
     mistakes=VIT_MISTAKES,
     cases=vit_cases,
+    axes=VIT_AXES,
+    drawn=drawn_vit,
     reference=vit_answer,
     variation=vit_variation,
     mappings=vit_mappings,

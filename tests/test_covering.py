@@ -1,0 +1,65 @@
+"""Which sizes are tried: what a rule says, and not somebody's list."""
+
+import numpy as np
+import pytest
+
+from autograder.covering import Axis, Choice, Derived, Only, covering
+from autograder.exercises import EXERCISES
+
+HEADS = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("n_heads", most=4, build=True),
+    Axis("d_head", most=5, build=True),
+    Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
+    Choice("mask", (None, "causal", "padding")),
+)
+NUMBERS = ("batch", "tokens", "n_heads", "d_head", "d_model")
+
+
+def test_each_axis_is_1_where_no_other_is_and_all_are_1_in_one():
+    sets = covering(HEADS)
+    for name in ("batch", "tokens", "n_heads", "d_head"):
+        assert any(s[name] == 1 and all(s[other] > 1 for other in NUMBERS if other != name) for s in sets), name
+    assert any(all(s[name] == 1 for name in NUMBERS) for s in sets)
+
+
+@pytest.mark.parametrize("name", ["batch", "tokens", "d_model"])
+def test_each_axis_is_larger_than_all_others_in_one(name):
+    assert any(all(s[name] > s[other] for other in NUMBERS if other != name) for s in covering(HEADS))
+
+
+def test_every_two_axes_are_equal_in_one_and_different_in_one():
+    for i, one in enumerate(NUMBERS):
+        for other in NUMBERS[:i]:
+            assert any(s[one] == s[other] > 1 for s in covering(HEADS)), (one, other)
+            assert any(1 < s[one] != s[other] > 1 for s in covering(HEADS)), (one, other)
+
+
+def test_each_choice_is_tried_with_what_is_long():
+    assert {s["mask"] for s in covering(HEADS) if s["tokens"] == 70} == {None, "causal", "padding"}
+
+
+def test_one_object_gets_calls_of_all_kinds_and_two_of_the_same_shape():
+    sets = [tuple(s.values()) for s in covering(HEADS)]
+    assert len(set(sets)) == len(sets) - 2
+    ours = [s for s in covering(HEADS) if s["d_model"] == sets[0][4] and s["n_heads"] == sets[0][2]]
+    assert {s["mask"] for s in ours} == {None, "causal", "padding"}
+    assert {1, 70} <= {s["tokens"] for s in ours} and 1 in {s["batch"] for s in ours}
+
+
+def test_what_is_excluded_is_not_drawn():
+    sets = covering((Axis("tokens", most=8), Axis("max_tokens", most=8), Only(lambda s: s["tokens"] <= s["max_tokens"])))
+    assert len(sets) > 3 and all(s["tokens"] <= s["max_tokens"] for s in sets)
+
+
+@pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if exercise.axes])
+def test_every_exercise_is_covered_by_few_cases_of_bounded_size(name):
+    exercise = EXERCISES[name]
+    sets = covering(exercise.axes)
+    assert 2 <= len(sets) <= 20
+    drawn = exercise.tried(np.random.default_rng(0))[-len(sets) :]
+    assert {case.tag for case in drawn} <= {criterion.key for criterion in exercise.criteria}
+    for case in drawn:
+        assert all(value.size <= 100_000 for value in case.inputs if isinstance(value, np.ndarray))
+        assert not case.visible
