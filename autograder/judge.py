@@ -201,7 +201,7 @@ class _Trial:
         self.unsteady: dict[int, str] = {}  # cases that come out otherwise when called again → as a sentence
         self.conditions: list[str] = []  # under which results differ, as sentences
         again = [i for i, outcome in enumerate(self.outcomes) if outcome.output is not None]
-        again.sort(key=lambda i: sum(value.size for value in self.cases[i].inputs if isinstance(value, np.ndarray)))
+        again.sort(key=lambda i: _amount(self.cases[i]))
         again += again[::-1]
         if not again:
             return
@@ -215,6 +215,11 @@ class _Trial:
                 self.conditions.append(f"in training mode it {_otherwise(error)} ({self.cases[i].label})")
             if not self.unsteady and not self.conditions:
                 self.conditions.append("called again in training mode, it gives another result")
+        for i, outcome in enumerate(self.outcomes):
+            case = self.cases[i]
+            narrowed = case.single and case.dtype == "float64" and _has_floats(case) and "float32" in outcome.dtypes
+            if narrowed and not self.conditions:
+                self.conditions.append(f"float64 in, float32 out ({case.label})")
         if self.exercise.library == "torch":
             self._look_at_dtype(ask, again[: len(again) // 2])
             self._look_at_state(ask, again[0])
@@ -247,10 +252,9 @@ class _Trial:
             outcome, first = _outcome(reply, bool(self.exercise.parts)), self.outcomes[i].output
             assert first is not None
             label = self.cases[i].label
-            floats = any(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in self.cases[i].inputs)
             if outcome.output is None:
                 self.conditions.append(f"in float32 it {_otherwise(outcome.error)} ({label})")
-            elif floats and "float64" in outcome.dtypes:
+            elif _has_floats(self.cases[i]) and "float64" in outcome.dtypes:
                 self.conditions.append(f"float32 in, float64 out ({label})")
             elif not self._same(i, outcome.output, first, "float32"):
                 self.conditions.append(f"in float32 the result is far off ({label})")
@@ -262,9 +266,8 @@ class _Trial:
         """
         if self.cases[i].build is None:
             return
-        trained = [parameter.name for parameter, _ in self.parameters[i].values() if parameter.trained]
-        if trained and not self.exercise.needs:
-            self.conditions.append(f"`{trained[0]}` is a parameter, so training would change it")
+        if self.parameters[i] and not self.exercise.needs:
+            self.conditions.append(f"`{next(iter(self.parameters[i]))}` is among the parameters")
         (reply,) = self._asked(ask, {"do": "look", "cases": [self._request(i)], "device": "meta"}, 1)
         error = _outcome(reply, bool(self.exercise.parts)).error
         if error and "device" in error["message"] and "cpu" in error["message"] and "meta" in error["message"]:
@@ -764,6 +767,17 @@ class _Trial:
             answers[i] = answer
             reproduced = True
         return answers
+
+
+def _has_floats(case: Case) -> bool:
+    return any(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in case.inputs)
+
+
+def _amount(case: Case) -> int:
+    """How much there is to compute, roughly: which of two cases is the larger."""
+    return sum(
+        value.size if isinstance(value, np.ndarray) else value if type(value) is int else 0 for value in case.inputs
+    )
 
 
 def _otherwise(error: _Error | None) -> str:

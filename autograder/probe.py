@@ -279,7 +279,7 @@ def _guarded(work: Callable[[], dict[str, Any]], watchdog: _Watchdog) -> dict[st
 
 
 def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
-    module = target(*args)
+    module = _built(target, args, torch.float64)
     if not isinstance(module, nn.Module):
         return {"not_a_module": type(module).__name__}
     parameters = []
@@ -326,8 +326,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     torch.set_default_dtype(dtype)
     call, weights = target, {}
     if "build" in case:
-        # Moved to float64, because code that computes in float32 is right too; as float32, it stays as it was built.
-        call = target(*case["build"]).eval() if dtype == torch.float32 else target(*case["build"]).to(dtype).eval()
+        call = _built(target, case["build"], dtype).eval()
         weights = _load(call, case)
 
     inputs = _inputs(case, dtype)
@@ -386,8 +385,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         key = json.dumps([case["build"], case["dtype"]])
         call = objects.get(key) if how.get("shared") else None
         if call is None:
-            call = target(*case["build"])
-            call = objects[key] = call.to(device=device) if dtype == torch.float32 else call.to(device, dtype)
+            call = objects[key] = _built(target, case["build"], dtype).to(device)
         call.train(bool(how.get("training")))
         weights = _load(call, case)
     inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
@@ -399,6 +397,19 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
     return _result(_called(call, inputs, weights, case), case)[0]
+
+
+def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
+    """A new object. Moved to float64, because code that computes in float32 is right too; else as it was built."""
+    if dtype == torch.float32:
+        return target(*arguments)
+    try:
+        return target(*arguments).to(dtype)
+    except RuntimeError:  # it mixes its own float32 with torch's default, which it cannot know to be another one
+        torch.set_default_dtype(torch.float32)
+        module = target(*arguments).to(dtype)
+        torch.set_default_dtype(dtype)
+        return module
 
 
 def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
@@ -438,7 +449,16 @@ def _strided(value: Any) -> Any:
 
 
 def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, nn.Parameter], case: dict[str, Any]) -> Any:
-    return _in_turns(call, inputs, weights, case) if "steps" in case else call(*inputs)
+    if "steps" in case:
+        return _in_turns(call, inputs, weights, case)
+    try:
+        return call(*inputs)
+    except RuntimeError:
+        floats = any(isinstance(v, torch.Tensor | np.ndarray | dict) for v in inputs)
+        if floats or "build" in case or torch.get_default_dtype() == torch.float32:
+            raise
+        torch.set_default_dtype(torch.float32)  # see `_built`: nothing that it was given says another one
+        return call(*inputs)
 
 
 def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor]]:

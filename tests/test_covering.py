@@ -49,7 +49,9 @@ def test_one_object_gets_calls_of_all_kinds_and_two_of_the_same_shape():
 
 
 def test_what_is_excluded_is_not_drawn():
-    sets = covering((Axis("tokens", most=8), Axis("max_tokens", most=8), Only(lambda s: s["tokens"] <= s["max_tokens"])))
+    sets = covering(
+        (Axis("tokens", most=8), Axis("max_tokens", most=8), Only(lambda s: s["tokens"] <= s["max_tokens"]))
+    )
     assert len(sets) > 3 and all(s["tokens"] <= s["max_tokens"] for s in sets)
 
 

@@ -376,7 +376,7 @@ class Trained(Scale):
         (DoubleInside, "float32 in, float64 out"),
         (WorthlessInFloat32, "in float32 the result is far off"),
         (StaysBehind, "a tensor stays where it was when the module is moved"),
-        (Trained, "`two` is a parameter, so training would change it"),
+        (Trained, "`two` is among the parameters"),
     ],
 )
 def test_a_right_answer_is_right_under_every_condition(answer, says):

@@ -676,17 +676,20 @@ ATTENTION_AXES = (
     Axis("keys", long=70),
     Axis("d_head", most=5),
     Axis("d_value", most=5),
-    Choice("keys are hidden", (None, True)),
+    Choice("keys are hidden", (None, "from all queries", "from some")),
+    Choice("scores", (None, "of ±10³")),
 )
 
 
 def drawn_attention(sizes: Sizes, rng: np.random.Generator) -> Case:
-    batch, queries, keys, d_head, d_value, hidden = sizes.values()
+    batch, queries, keys, d_head, d_value, hidden, large = sizes.values()
     shapes = ((queries, d_head), (keys, d_head), (keys, d_value))
     q, k, v = (rng.normal(size=(batch, *shape)) for shape in shapes)
+    q, k = (30 * q, 30 * k) if large else (q, k)
     scores = q @ k.swapaxes(-2, -1) / math.sqrt(d_head)
     if hidden:
-        scores = np.where(np.arange(keys) < rng.integers(1, keys + 1, size=(batch, 1, 1)), scores, -np.inf)
+        rows = (batch, 1 if hidden == "from all queries" else queries, 1)
+        scores = np.where(np.arange(keys) < rng.integers(1, keys + 1, size=rows), scores, -np.inf)
     d_out = rng.normal(size=(batch, queries, d_value))
     return Case("mask" if hidden else "values", "", (d_out, q, k, v, by_hand.softmax(scores)))
 

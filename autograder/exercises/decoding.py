@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autograder import probe
+from autograder.covering import Axis, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
@@ -46,6 +47,19 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("limit", rng, [None, None, 1, None, None], 1),
         case("limit", rng, [4], 4),
     ]
+
+
+AXES = (Axis("batch", most=4), Axis("n_target", least=4, most=9), Axis("max_tokens", most=6, long=20))
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, n_target, max_tokens = sizes.values()
+    start, end = map(int, rng.choice(n_target, size=2, replace=False))
+    rows = 2 * rng.normal(size=(batch, max_tokens + 2, n_target))
+    before = rng.normal(size=(max_tokens + 2, n_target, n_target))
+    rows[..., end] -= SURE * (rng.random((batch, max_tokens + 2)) < 0.7)
+    model = {"$make": "next_logits", "rows": rows, "before": before}
+    return Case("values", "", (model, start, end, max_tokens, batch))
 
 
 class _Model:
@@ -238,6 +252,8 @@ GREEDY_DECODE = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
+    axes=AXES,
+    drawn=drawn,
     reference=right_answer,
     variation=variation,
     properties=(Property("after its first end token a row holds nothing else", _repeats_end),),

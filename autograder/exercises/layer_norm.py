@@ -45,6 +45,7 @@ AXES = (Axis("batch", most=4), Axis("tokens", long=300), Axis("d_model", least=2
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     x = _tokens(rng, 3.0, 10.0, tuple(sizes.values()))
+    x[..., 0] = np.where(rng.random(x.shape[:-1]) < 0.5, 0.0, x[..., 0])  # a number like any other
     return Case("values" if sizes["d_model"] > 2 else "shapes", "", (x,), x.shape[-1:])
 
 

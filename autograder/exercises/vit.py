@@ -298,8 +298,9 @@ def embedding_cases(rng: np.random.Generator) -> list[Case]:
 EMBEDDING_AXES = (
     *IMAGE_AXES,
     Axis("d_model", most=9, build=True),
-    # A token is never as wide as a patch: a map has one way to be read.
-    Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_model"] != sizes["channels"] * sizes["patch_size"] ** 2),
+    # A token is never as wide as a patch, or as one channel of it: a map has one way to be read.
+    Only(lambda sizes: sizes["d_model"] not in (1, sizes["patch_size"] ** 2) and sizes["patch_size"] > 1),
+    Only(lambda sizes: sizes["d_model"] != sizes["channels"] * sizes["patch_size"] ** 2),
 )
 
 
@@ -475,7 +476,7 @@ def vit_cases(rng: np.random.Generator) -> list[Case]:
 # All widths of a model differ, and no product is another: a parameter has one way to be read.
 VIT_AXES = (
     Axis("batch", most=4),
-    Axis("side", least=1, most=3, build=True),
+    Axis("side", least=2, most=3, build=True),
     Axis("patch_size", most=3, build=True),
     Axis("channels", most=3, build=True),
     Axis("n_classes", least=2, most=11, build=True),
@@ -486,6 +487,7 @@ VIT_AXES = (
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
     Derived("patch", lambda sizes: sizes["channels"] * sizes["patch_size"] ** 2, build=True),
     Derived("places", lambda sizes: sizes["side"] ** 2 + 1, build=True),
+    Only(lambda sizes: sizes["patch"] != sizes["places"] - 1),
     Only(lambda sizes: len({sizes[name] for name in ("n_classes", "d_ff", "d_model", "patch", "places")}) == 5),
     Only(lambda sizes: sizes["d_ff"] % sizes["d_model"] != 0 and sizes["d_model"] > 3 and sizes["patch"] > 1),
 )

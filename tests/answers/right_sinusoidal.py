@@ -98,28 +98,6 @@ class PlainAttribute(nn.Module):
 
 
 @answers("PositionalEncoding")
-class FrozenParameter(nn.Module):
-    def __init__(self, d_model, max_tokens):
-        super().__init__()
-        self.pe = nn.Parameter(exp_of_log(max_tokens, d_model), requires_grad=False)
-
-    def forward(self, x):
-        return x + self.pe[: x.size(1)].type_as(x)
-
-
-@answers("PositionalEncoding")
-class Embedding(nn.Module):
-    """A frozen embedding layer, asked for the positions 0, 1, 2, …"""
-
-    def __init__(self, d_model, max_tokens):
-        super().__init__()
-        self.rows = nn.Embedding.from_pretrained(stack_and_flatten(max_tokens, d_model), freeze=True)
-
-    def forward(self, x):
-        return x + self.rows(torch.arange(x.size(1), device=x.device))
-
-
-@answers("PositionalEncoding")
 class OnTheFly(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
@@ -168,3 +146,27 @@ class KeptByLength(nn.Module):
         if tokens not in self.rows:
             self.rows[tokens] = double_loop(tokens, self.d_model).tolist()
         return torch.add(x, torch.tensor(self.rows[tokens], dtype=x.dtype))
+
+
+@answers("PositionalEncoding")
+class MadeOnEachCall(nn.Module):
+    """No table is kept: the rows that are needed are made of whatever comes."""
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, x):
+        return x + exp_of_log(x.shape[1], self.d_model).to(x)
+
+
+@answers("PositionalEncoding")
+class WithABatchAxis(nn.Module):
+    """The buffer has an axis for the batch, and is not saved."""
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.register_buffer("table", stack_and_flatten(max_tokens, d_model)[None], persistent=False)
+
+    def forward(self, x):
+        return torch.add(x, self.table.narrow(1, 0, x.shape[1]))
