@@ -31,6 +31,34 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Role:
+    """One tensor of the right answer, and how its entries may lie in a student's.
+
+    Attributes:
+        kind: its name in headroom.reference without the number of its layer, such as "blocks.attention.w_q.weight".
+        shape: of the tensor as the reference takes it.
+        sides: the sizes of its axes, outputs before inputs; a side that is cut into heads has two, the heads first.
+        layer: of a stack; -1 where there is none.
+        family: roles of the same layer and family may lie in one tensor.
+        optional: whether it may be missing, and counts as 0 then.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    sides: tuple[tuple[int, ...], ...]
+    layer: int = -1
+    family: str = ""
+    optional: bool = False
+
+    @property
+    def is_gain(self) -> bool:
+        return self.kind.endswith("gamma")
+
+
+Roles = dict[str, Role]  # by the name that an exercise gives them
+
+
+@dataclass(frozen=True)
 class Case:
     """One input to try.
 
@@ -181,6 +209,8 @@ class Exercise:
             `variation(…, frozenset())` equal to `reference`.
         mappings: ways to read the student's parameters as the task's roles, the likeliest first; each maps roles
             to tensors made of the student's by slicing, stacking and transposing, so that gradients flow back.
+        roles: what those tensors are and how they may be laid out (see `autograder.reading`): where no reading by
+            name fits, what each parameter does shows which it is.
         needs: the roles without which there is no right answer.
         forbidden: torch functions that would do the exercise for the student.
         forbidden_reason: the sentence for that.
@@ -206,6 +236,7 @@ class Exercise:
     axes: tuple[Declared, ...] = ()
     drawn: Callable[[Sizes, np.random.Generator], Case] | None = None
     mappings: Callable[[dict[str, tuple[Parameter, Tensor]], Any], Iterator[Weights]] = no_mapping
+    roles: Callable[[Any], Roles] | None = None
     needs: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
     forbidden_reason: str = ""

@@ -4,10 +4,12 @@ It never runs student code and believes nothing that it cannot compare: what the
 hostile input, every expected value is computed here, and no score ever crosses the line.
 """
 
+import contextlib
 import itertools
+import math
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -15,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import probe
+from autograder import probe, reading
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
@@ -104,9 +106,9 @@ class _Trial:
         if any(case.build is not None for case in self.cases) and (early := self._describe(ask)):
             return early
         self._call(ask)
-        if early := self._nothing_to_compare():
+        if early := self._nothing_to_compare(ask):
             return early
-        self._find_reading()
+        self._find_reading(ask)
         self._look_again(ask)
         return self._conclude(ask)
 
@@ -277,7 +279,7 @@ class _Trial:
         limits = {"seconds": self.exercise.seconds, "forbidden": sorted(self.exercise.forbidden)}
         return _read(ask, request | limits, count)
 
-    def _nothing_to_compare(self) -> Verdict | None:
+    def _nothing_to_compare(self, ask: Ask) -> Verdict | None:
         """A verdict where no case came to a tensor, or where somebody else's code did the work."""
         name = self.exercise.name
         called = frozenset().union(*(outcome.called for outcome in self.outcomes))
@@ -294,7 +296,7 @@ class _Trial:
                 return unjudged
         if not errors:
             return not_judged(name, f"it should return {self.exercise.returns}; it returned {self._got_instead(0)}")
-        self._find_reading()
+        self._find_reading(ask)
         headline = f"it raised {errors[0]['type']}: {errors[0]['message']}"
         return not_judged(name, headline, errors[0]["lines"], self._signs() or self._diagnose())
 
@@ -316,26 +318,35 @@ class _Trial:
 
     # --- Comparing -----------------------------------------------------------------------------------------------
 
-    def _find_reading(self) -> None:
-        """Choose the reading of the student's parameters under which most cases come out right."""
+    def _find_reading(self, ask: Ask) -> None:
+        """Choose the reading of the student's parameters under which most cases come out right.
+
+        By names and shapes first; where none of these fits a telling case, by what each parameter does.
+        """
         self.expected: list[Parts | None] = [None] * len(self.cases)
         self.readings: list[list[Weights]] = [[{}] * len(self.cases)]
         self.possible: list[list[Weights]] = []
         self.right = [False] * len(self.cases)
         if self.exercise.reference is None:
             return
-        options = [
-            list(itertools.islice(self.exercise.mappings(drawn, case.build), MAX_READINGS))
-            for drawn, case in zip(self.parameters, self.cases, strict=True)
-        ]
+        options = [list(self._by_name(i)) for i in range(len(self.cases))]
         readings = [list(weights) for weights in zip(*options, strict=False)]  # per reading, the weights of each case
+        telling = self._telling()
+        fits = [
+            w for w in readings if telling is not None and self._agrees(telling, self._reference(telling, w[telling]))
+        ]
+        if telling is not None and not fits:
+            complete = readings and self._reference(telling, readings[0][telling]) is not None
+            guessed = not complete or bool(reading.unsaid(self.parameters[telling], self.roles[telling]))
+            if found := self._by_effect(telling, ask, guessed):
+                fits, readings = [found], [found, *readings]
 
         def judged(weights: list[Weights]) -> tuple[list[Parts | None], int]:
             expected = [self._reference(i, roles) for i, roles in enumerate(weights)]
             return expected, sum(self._agrees(i, answer) for i, answer in enumerate(expected))
 
         most, chosen = -1, self.readings[0]
-        for weights in readings:
+        for weights in fits or readings:
             expected, count = judged(weights)
             if count > most:
                 most, self.expected, chosen = count, expected, weights
@@ -344,6 +355,85 @@ class _Trial:
         self.possible = readings[:MAX_FOLLOWED]
         self.readings = [chosen, *(weights for weights in readings[:MAX_DIAGNOSED] if weights is not chosen)]
         self.right = [self._agrees(i, answer) for i, answer in enumerate(self.expected)]
+
+    def _by_name(self, i: int) -> Iterator[Weights]:
+        """The ways to read the parameters of case i by their names and shapes, as far as these make sense."""
+        with contextlib.suppress(RuntimeError, ValueError, KeyError, IndexError):
+            yield from itertools.islice(self.exercise.mappings(self.parameters[i], self.cases[i].build), MAX_READINGS)
+
+    def _telling(self) -> int | None:
+        """The case that tells most about parameters: several layers, heads and tokens, no mask, few numbers."""
+        if self.exercise.roles is None:
+            return None
+
+        def tells(i: int) -> tuple[Any, ...]:
+            case, roles = self.cases[i], self.roles[i]
+            several = any(role.layer > 0 for role in roles.values())
+            heads = any(len(side) > 1 and side[0] > 1 for role in roles.values() for side in role.sides)
+            masked = any(isinstance(value, np.ndarray) and value.dtype == bool for value in case.inputs)
+            size = sum(tensor.numel() for _, tensor in self.parameters[i].values())
+            tokens = all(min(value.shape[1:], default=1) > 1 for value in case.inputs if isinstance(value, np.ndarray))
+            return case.drift == 1, several, heads, not masked, tokens, -size
+
+        self.roles = [self.exercise.roles(case.build) for case in self.cases]
+        usable = [i for i, case in enumerate(self.cases) if case.dtype == "float64" and self.parameters[i]]
+        return max(usable, key=tells, default=None)
+
+    def _by_effect(self, i: int, ask: Ask, guessed: bool) -> list[Weights] | None:
+        """The reading, of all cases, that what the parameters of case i do leaves; None if there is none.
+
+        guessed: names and shapes leave it open, so that what known mistakes would do is tried as well.
+        """
+        reference = self.exercise.reference
+        assert reference is not None
+        (shape,) = self._shapes_of(self.cases[i])
+
+        def run(numbers: Mapping[str, np.ndarray]) -> tuple[np.ndarray, reading.Gradients] | None:
+            request = self._request(i) | {"weights": dict(numbers), "cotangents": [reading.cotangent(shape).numpy()]}
+            (reply,) = self._asked(ask, {"do": "run", "cases": [request]}, 1)
+            outcome = _outcome(reply, False)
+            if outcome.output is None or outcome.weight_gradients is None:
+                return None
+            return outcome.output[0], outcome.weight_gradients
+
+        def given(function: Callable[..., Any], *slips: frozenset[str]) -> reading.Answers:
+            return lambda weights: self._computed(i, weights, function, *slips)[0]
+
+        answers = [given(reference)]
+        if guessed and (variation := self.exercise.variation):
+            known = (mistake for mistake in self.exercise.mistakes if mistake.switchable)
+            answers += [given(variation, frozenset({key})) for m in known for key in (m.key, *m.also)]
+        recipe = reading.by_effect(self.parameters[i], self.roles[i], run, answers)
+        if recipe is None:
+            return None
+        found = [self._read(recipe, j) for j in range(len(self.cases))]
+        return found if self._reference(i, found[i]) is not None else None
+
+    def _read(self, recipe: reading.Recipe, j: int) -> Weights:
+        """The weights of case j by a recipe; none where it does not fit."""
+        try:
+            return recipe.read(self.parameters[j], self.roles[j])
+        except (KeyError, ValueError):
+            return {}
+
+    def _unread(self) -> str:
+        """That the parameters cannot be told apart, if they cannot, as a part of a sentence; else nothing."""
+        if self.exercise.roles is None or any(self.right):
+            return ""
+        parameters, roles = self.parameters[0], self.exercise.roles(self.cases[0].build)
+        missing = self.exercise.needs - self.readings[0][0].keys()
+        registered = sum(tensor.numel() for _, tensor in parameters.values())
+        if missing and registered >= sum(math.prod(roles[name].shape) for name in self.exercise.needs):
+            return f"I cannot tell which of your parameters are {self._called(missing)}"
+        unsaid = set() if missing else reading.unsaid(parameters, roles)
+        return f"I cannot tell from its name which of your parameters is {self._called(unsaid)}" if unsaid else ""
+
+    def _called(self, names: Collection[str]) -> str:
+        """Roles as the task calls them: "w_q, w_k and w_v"."""
+        roles = self.exercise.roles(self.cases[0].build) if self.exercise.roles else {}
+        kinds = [role.kind for name, role in roles.items() if name in names] or sorted(names)
+        shown = [re.sub(r"^(encoder\.|blocks\.|attention\.)*|(\.weight|\.table)$", "", kind) for kind in kinds]
+        return _listed(list(dict.fromkeys(shown)))
 
     def _reference(self, i: int, weights: Weights) -> Parts | None:
         """The parts of the right answer to case i, differentiable; None if these weights allow none."""
@@ -446,6 +536,8 @@ class _Trial:
             explanation = self.explanation if found and all(mistake.costs for mistake in found) else None
         failing = [outcome.error for outcome in outcomes if outcome.error]
         headline = f"{sum(right)} of {len(cases)} cases agree."
+        if not (any(right) or mistakes) and (unread := self._unread()):
+            headline = f"{unread[0].upper()}{unread[1:]}. What agrees is only known once they can be told apart."
         if not compared:
             headline = next(result.note for result in results if not result.holds)
         elif said := [*self.unsteady.values(), *self.conditions] if all(self.right) else []:
@@ -627,8 +719,7 @@ class _Trial:
             return False, next(sign.name for sign in signs if not sign.switchable)
         roles = self.exercise.needs - self.readings[0][0].keys()
         if roles:
-            names = ", ".join(sorted(role.removesuffix("_weight") for role in roles))
-            return False, f"no parameter found for {names}"
+            return False, self._unread() or f"no parameter found for {self._called(roles)}"
         if self.exercise.needs and not all(p.trained for pairs in self.parameters for p, _ in pairs.values()):
             return False, "a parameter does not require a gradient"
         for said in (*self.conditions, *self.unsteady.values()):

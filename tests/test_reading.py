@@ -1,15 +1,20 @@
 """Layers are told apart by shape, name and order: whatever a student calls them, one of the readings fits."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.func import functional_call
 
 from autograder import probe, reading
 from autograder.exercise import Parameter
+from autograder.exercises import find
+from autograder.judge import judge
 from headroom import reference
-from tests.answers import right_encoder
+from tests.answers import right_encoder, right_layouts
 
 D_MODEL, N_HEADS, D_FF = 12, 3, 7
 
@@ -147,3 +152,95 @@ def test_a_reading_that_does_not_fit_gives_no_answer():
         reading.call(block, {name: tensor for name, tensor in weights.items() if name != "norm_2.gamma"}, (x,))
     with pytest.raises(RuntimeError, match="should be"):
         reading.call(block, weights | {"feed_forward.expand.weight": torch.zeros(9, D_MODEL).double()}, (x,))
+
+
+# --- By effect ---------------------------------------------------------------------------------------------------
+
+
+def judged(name: str, answer: type[nn.Module]):
+    return judge(find(name), lambda request: probe.answer(request, answer), 0)
+
+
+def places_of(shape: tuple[int, ...]) -> list[reading.Place]:
+    roles = reading.roles_of(reference.MultiHeadSelfAttention(D_MODEL, N_HEADS), N_HEADS)
+    size = torch.Size(shape).numel()
+    return reading.places(roles, {size})[size]
+
+
+def test_places_are_counted_through_roles_orders_of_axes_and_heads():
+    square, of_a_head = places_of((D_MODEL, D_MODEL)), places_of((D_MODEL // N_HEADS, D_MODEL))
+    alone = [place for place in square if len(place.key[0]) == 1]
+    assert len(alone) == 4 * 3  # (heads, d_head, d_model), (heads, d_model, d_head), (d_model, heads, d_head)
+    assert {place.head for place in of_a_head} == set(range(N_HEADS))
+    fused = [place for place in places_of((3 * D_MODEL, D_MODEL)) if place.key[0][0] == "w_q.weight"]
+    assert all(len(set(place.entries.tolist())) == 3 * D_MODEL**2 for place in fused)
+
+
+def test_features_of_a_head_stay_neighbours():
+    """Otherwise heads that get every third feature would be right under another name."""
+    of_q = [place for place in places_of((D_MODEL, D_MODEL)) if place.key[0] == ("w_q.weight",)]
+    rows = torch.arange(D_MODEL**2).view(N_HEADS, -1, D_MODEL).transpose(0, 1).flatten().tolist()
+    assert all(place.entries.tolist() != rows for place in of_q)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_recipe_found_in_one_model_reads_models_of_other_sizes(layers):
+    style = right_layouts.StackedOverLayers
+
+    def described(n_layers: int):
+        with probe.exact():
+            module = style(n_layers, D_MODEL, N_HEADS, D_FF)
+        own = parameters(module)
+        starts = {"g": 1.0, "norm.w": 1.0, "s": 0.0, "b": 0.0, "norm.b": 0.0}
+        begun = {n: next((value for words, value in starts.items() if n.startswith(words)), None) for n in own}
+        known = {n: (replace(parameter, constant=begun[n]), tensor) for n, (parameter, tensor) in own.items()}
+        build = (n_layers, D_MODEL, N_HEADS, D_FF)
+        return module, known, reading.roles_of(reading.empty(reference.Encoder, build), N_HEADS), build
+
+    x = torch.randn(2, 4, D_MODEL).double()
+    module, own, roles, build = described(2)
+
+    def run(values):
+        drawn = {n: torch.from_numpy(v.copy()).requires_grad_() for n, v in values.items()}
+        output = functional_call(module, drawn, (x,))
+        gradients = torch.autograd.grad(output, list(drawn.values()), reading.cotangent(tuple(output.shape)))
+        return output.detach().numpy(), {n: g.numpy() for n, g in zip(drawn, gradients, strict=True)}
+
+    right = reading.empty(reference.Encoder, build)
+    recipe = reading.by_effect(own, roles, run, [lambda weights: reading.call(right, weights, (x,))[0]])
+    assert recipe is not None
+    other, own, roles, build = described(layers)
+    weights = recipe.read(own, roles)
+    assert torch.allclose(reading.call(reading.empty(reference.Encoder, build), weights, (x,))[0], other(x))
+
+
+class BiasInTheMatrix(nn.Module):
+    """Right, in a layout that is not read: the bias is the last row of each matrix."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads, self.m = n_heads, nn.Parameter(torch.randn(4, d_model + 1, d_model))
+
+    def forward(self, x, mask=None):
+        def mapped(t, i):
+            return F.pad(t, (0, 1), value=1.0) @ self.m[i]
+
+        q, k, v = (right_layouts.cut(mapped(x, i), self.n_heads) for i in range(3))
+        return mapped(right_layouts.glue(right_layouts.attend(q, k, v, mask)), 3)
+
+
+def test_what_cannot_be_read_is_said_and_not_taken_for_wrong():
+    verdict = judged("MultiHeadSelfAttention", BiasInTheMatrix)
+    assert verdict.headline.startswith("I cannot tell which of your parameters are w_q, w_k, w_v and w_o")
+    assert "0 of 11" not in verdict.headline and not verdict.mistakes
+
+
+def test_words_for_roles_are_believed():
+    """Keys that ask and queries that answer are no other names for the same: the task names its four maps."""
+
+    class Exchanged(reference.MultiHeadSelfAttention):
+        def forward(self, x, mask=None):
+            self.w_q, self.w_k = self.w_k, self.w_q
+            return super().forward(x, mask)
+
+    assert not judged("MultiHeadSelfAttention", Exchanged).passed

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Sizes
@@ -67,7 +66,7 @@ def right_answer(build: Build, inputs: Inputs, weights: Weights) -> tuple[Tensor
         cache.append(before.keys, before.values)
     mask = reference.causal_mask(len(cache) + x.size(1))[len(cache) :]  # (new tokens, all tokens)
     module = reading.empty(reference.MultiHeadSelfAttention, build)
-    return functional_call(module, multi_head.for_reference(weights, build[0]), (x, mask), {"cache": cache}), cache
+    return reading.call(module, multi_head.for_reference(weights, build[0]), (x, mask), cache=cache), cache
 
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, object]:
@@ -253,6 +252,7 @@ CACHED_SELF_ATTENTION = Exercise(
     reference=right_answer,
     variation=variation,
     mappings=multi_head.mappings,
+    roles=multi_head.roles,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
     forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
     forbidden_reason="The task is to write attention and its cache yourself, around the function that is given.",

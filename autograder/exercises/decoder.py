@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Only, Sizes
@@ -85,7 +84,7 @@ def drawn_cross(sizes: Sizes, rng: np.random.Generator) -> Case:
 
 def right_cross(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     module = reading.empty(reference.MultiHeadAttention, build)
-    return functional_call(module, multi_head.for_reference(weights, build[0]), inputs)
+    return reading.call(module, multi_head.for_reference(weights, build[0]), inputs)
 
 
 def cross_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -266,6 +265,7 @@ CROSS_ATTENTION = Exercise(
     reference=right_cross,
     variation=cross_variation,
     mappings=multi_head.mappings,
+    roles=multi_head.roles,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
     forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
     forbidden_reason="The task is to write cross-attention yourself, around the attention function that is given.",
@@ -639,6 +639,7 @@ DECODER_BLOCK = Exercise(
     reference=right_block,
     variation=block_variation,
     mappings=block_mappings,
+    roles=lambda build: reading.roles_of(reading.empty(reference.DecoderBlock, build), build[1]),
     needs=frozenset(
         f"{layer}.{part}"
         for layer, parts in {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Only, Sizes
@@ -207,7 +207,7 @@ def feed_forward_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build
     """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
     for weights in networks[0].readings if networks else ():
-        yield _fitted(dict(weights), "", *build) | {"two linear maps": weights["expand.weight"]}
+        yield _fitted(dict(weights), "", *build)
     if not networks:
         yield {}
 
@@ -244,7 +244,12 @@ def _mappings(
         weights = reading.named(attention, a) | reading.named(network, f) | reading.named(norm)
         for role in roles:
             weights = _fitted(weights, role, d_model, d_ff)
-        yield weights | {"attention": attentions[0].tensors["w_q.weight"], "present": torch.tensor(len(attentions))}
+        yield weights | {"present": torch.tensor(len(attentions))}
+
+
+def _roles(kind: type[nn.Module], build: Build, n_heads: int) -> reading.Roles:
+    """The task demands both biases of the feed-forward network; it says nothing of those of the attention."""
+    return reading.roles_of(reading.empty(kind, build), n_heads, demanded=("expand", "shrink"))
 
 
 # --- The answers, and the mistakes -------------------------------------------------------------------------------
@@ -420,7 +425,9 @@ def encoder_variation(build: Build, inputs: Inputs, weights: Weights, slips: fro
     if "repeated_block" in slips:
         layers = [0] * n_layers
     elif "other_number" in slips:
-        present = int(weights["present"])  # where that is the right number: one more, the last again
+        present = (
+            int(weights["present"]) if "present" in weights else n_layers
+        )  # where that is the right number: one more, the last again
         layers = list(range(present)) if present != n_layers else [*layers, layers[-1]]
     elif "one_too_few" in slips:
         layers = layers[:-1]
@@ -962,7 +969,8 @@ FEED_FORWARD = Exercise(
     reference=right_feed_forward,
     variation=feed_forward_variation,
     mappings=feed_forward_mappings,
-    needs=frozenset({"two linear maps"}),
+    roles=lambda build: _roles(reference.FeedForward, build, 1),
+    needs=frozenset({"expand.weight", "shrink.weight"}),
     properties=(Property("equal tokens give equal results", _equal_tokens_stay_equal),),
     stages=feed_forward_stages,
 )
@@ -986,7 +994,8 @@ ENCODER_BLOCK = Exercise(
     reference=right_block,
     variation=block_variation,
     mappings=block_mappings,
-    needs=frozenset({"attention"}),
+    roles=lambda build: _roles(reference.EncoderBlock, build, build[1]),
+    needs=frozenset(f"attention.w_{role}.weight" for role in "qkvo"),
     forbidden=_DONE_FOR_YOU,
     forbidden_reason=_REASON,
     properties=(Property("what the mask hides has no say in the other tokens", _filler_has_no_say),),
@@ -1013,7 +1022,8 @@ ENCODER = Exercise(
     reference=right_encoder,
     variation=encoder_variation,
     mappings=encoder_mappings,
-    needs=frozenset({"attention"}),
+    roles=lambda build: _roles(reference.Encoder, build, build[2]),
+    needs=frozenset(f"blocks.0.attention.w_{role}.weight" for role in "qkvo"),
     forbidden=_DONE_FOR_YOU,
     forbidden_reason=_REASON,
     properties=(Property("what the mask hides has no say in the other tokens", _filler_has_no_say),),

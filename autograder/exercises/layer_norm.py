@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder import reading
 from autograder.covering import Axis, Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from headroom import reference
@@ -355,6 +356,7 @@ LAYER_NORM = Exercise(
     variation=variation,
     stages=stages,
     mappings=mappings,
+    roles=lambda build: reading.roles_of(reading.empty(reference.LayerNorm, build)),
     needs=frozenset({"gamma", "beta"}),
     forbidden=frozenset(
         {

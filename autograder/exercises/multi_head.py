@@ -2,15 +2,14 @@
 
 import itertools
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
+from autograder import reading
 from autograder.covering import Axis, Choice, Derived, Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION, masked
@@ -60,7 +59,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 HEADS = (
     Axis("n_heads", most=4, build=True),
-    Axis("d_head", most=5, build=True),
+    Axis("d_head", least=2, most=5, build=True),  # of 1, the axes of a matrix of heads say nothing
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
 )
 AXES = (Axis("batch", most=4), Axis("tokens", long=70), *HEADS, Choice("mask", (None, "causal", "padding")))
@@ -80,35 +79,6 @@ def with_heads(mask: np.ndarray) -> np.ndarray:
 
 
 # --- Reading a student's parameters ------------------------------------------------------------------------------
-
-WORDS = {
-    "qkv": {"qkv", "wqkv", "toqkv"},
-    "kv": {"kv", "wkv", "tokv"},
-    "q": {"q", "wq", "qs", "toq", "qproj", "query", "queries", "fcq", "linearq"},
-    "k": {"k", "wk", "ks", "tok", "kproj", "key", "keys", "fck", "lineark"},
-    "v": {"v", "wv", "vs", "tov", "vproj", "value", "values", "fcv", "linearv"},
-    "o": {
-        "o",
-        "wo",
-        "out",
-        "output",
-        "toout",
-        "oproj",
-        "outproj",
-        "fco",
-        "linearo",
-        "merge",
-        "mix",
-        "unify",
-        "unifyheads",
-    },
-}
-
-
-def role_of(name: str) -> str | None:
-    """The role that a parameter's name speaks of: "q", "k", "v", "qkv", "o", or None."""
-    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
-    return next((role for role, known in WORDS.items() if known.intersection(words)), None)
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
@@ -136,7 +106,7 @@ def _read(
     unknown: list[tuple[str, Tensor]] = []
     fused = False
     for name, (_, tensor) in parameters.items():
-        kind, role = "bias" if tensor.dim() == 1 else "weight", role_of(name)
+        kind, role = "bias" if tensor.dim() == 1 else "weight", reading.role_of(name)
         if kind == "weight" and not name.endswith("weight"):
             tensor = _oriented(tensor, role, transposed)
         several = "qkv" if role in (None, "qkv", "o") else "kv" if role == "kv" else ""
@@ -179,11 +149,18 @@ def _placed(roles: Weights, unknown: list[tuple[str, Tensor]], d_model: int) -> 
         yield roles | placed
 
 
+def roles(build: Build) -> reading.Roles:
+    """The four maps, as "q_weight", "q_bias" and so on."""
+    found = reading.roles_of(reading.empty(reference.MultiHeadSelfAttention, build), build[1])
+    return {name.removeprefix("w_").replace(".", "_"): role for name, role in found.items()}
+
+
 # --- The answer, and the mistakes --------------------------------------------------------------------------------
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
-    return functional_call(reference.MultiHeadSelfAttention(*build), for_reference(weights, build[0]), inputs)
+    module = reading.empty(reference.MultiHeadSelfAttention, build)
+    return reading.call(module, for_reference(weights, build[0]), inputs)
 
 
 def for_reference(weights: Weights, d_model: int) -> Weights:
@@ -545,6 +522,7 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
     variation=variation,
     stages=stages,
     mappings=mappings,
+    roles=roles,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
     forbidden=SCALED_DOT_PRODUCT_ATTENTION.forbidden,
     forbidden_reason="The task is to write the heads yourself, around the attention function that is given.",

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from autograder import reading
 from autograder.covering import Sizes
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises.layer_norm import AXES, BETA, GAMMA, LAYER_NORM, axes_of
@@ -340,6 +341,7 @@ RMS_NORM = Exercise(
     reference=right_answer,
     variation=variation,
     mappings=mappings,
+    roles=lambda build: reading.roles_of(reading.empty(reference.RMSNorm, build)),
     needs=frozenset({"gamma"}),
     forbidden=LAYER_NORM.forbidden | {"_fused_rms_norm"},
     forbidden_reason="The task is to write the normalisation yourself, from the mean of squares.",

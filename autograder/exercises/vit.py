@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Axis, Derived, Only
@@ -328,13 +327,17 @@ def embedding_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: B
             roles.setdefault("bias", tensor.flatten())
         elif weight is not None:
             roles.setdefault("weight", weight)
-    yield roles
+    yield {"bias": reading.numbers("bias", (d_model,))} | roles  # the task demands one: none is not as good as zeros
+
+
+def embedding_roles(build: Build) -> reading.Roles:
+    found = reading.roles_of(reading.empty(reference.PatchEmbedding, build), demanded=("projection",))
+    return {name.rpartition(".")[2]: role for name, role in found.items()}
 
 
 def embedding_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
-    bias = weights.get("bias", torch.zeros(build[2], dtype=inputs[0].dtype))
-    named = {"projection.weight": weights["weight"], "projection.bias": bias}
-    return functional_call(reference.PatchEmbedding(*build), named, inputs)
+    named = {f"projection.{part}": tensor for part, tensor in weights.items()}
+    return reading.call(reading.empty(reference.PatchEmbedding, build), named, inputs)
 
 
 def embedding_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -379,9 +382,9 @@ EMBEDDING_MISTAKES = (
     *CUTTING,
     Mistake(
         "no_bias",
-        "the bias is not added",
-        "The map has a bias, but the tokens are computed without it.",
-        "Call the layer, or add both of its parameters.",
+        "a bias is missing",
+        "The tokens are computed without the bias of the formula, or it is nothing that can be learned.",
+        "Count the symbols in the formula, and the parameters of your module. Is each of them used?",
         "bias",
         costs=("values", "gradients"),
     ),
@@ -438,6 +441,7 @@ PATCH_EMBEDDING = Exercise(
     reference=embedding_answer,
     variation=embedding_variation,
     mappings=embedding_mappings,
+    roles=embedding_roles,
     needs=frozenset({"weight"}),
 )
 
@@ -569,6 +573,8 @@ def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Sizes) 
     roles |= left.tokens("positions.table", (n_patches + 1, n_patches), d_model, where) or left.tokens(
         "positions.table", (1,), d_model, where, named=True
     )
+    demanded = {"embed.projection.bias": d_model, "head.bias": n_classes}
+    roles = {role: reading.numbers(role, (size,)) for role, size in demanded.items()} | roles
     roles |= left.tokens("class_token", (1,), d_model, r"cls|class|tok")
     if "class_token" in roles:
         roles["class_token"] = roles["class_token"][None]  # (1, 1, d_model)
@@ -610,13 +616,13 @@ def vit_variation(build: Sizes, inputs: Inputs, weights: Weights, slips: frozens
         x = x[:, 1:].mean(1)
     elif "all_tokens" not in slips:
         x = x[:, 0]
-    logits = _mapped(x, weights, "head")
+    logits = _mapped(x, weights, "head", "no_head_bias" in slips)
     return logits.softmax(-1) if "softmax" in slips else logits.log_softmax(-1) if "log_softmax" in slips else logits
 
 
 def _tokens(build: Sizes, images: Tensor, weights: Weights, slips: frozenset[str]) -> Tensor:
     """What enters the first block."""
-    x = _mapped(cut(images, build[1], slips & CUTTING_KEYS), weights, "embed.projection")
+    x = _mapped(cut(images, build[1], slips & CUTTING_KEYS), weights, "embed.projection", "no_embedding_bias" in slips)
     table = torch.zeros(1) if "no_positions" in slips else weights["positions.table"]
     if len(table) == 1 and not slips & {"no_positions", "one_position"}:
         raise ValueError("one row stands for all tokens")
@@ -666,8 +672,8 @@ def _block(x: Tensor, weights: Weights, name: str, n_heads: int) -> Tensor:
     return x + _mapped(torch.nn.functional.gelu(wide), weights, f"{name}.feed_forward.shrink")
 
 
-def _mapped(x: Tensor, weights: Weights, name: str) -> Tensor:
-    return x @ weights[f"{name}.weight"].T + weights.get(f"{name}.bias", 0.0)
+def _mapped(x: Tensor, weights: Weights, name: str, unbiased: bool = False) -> Tensor:
+    return x @ weights[f"{name}.weight"].T + (0.0 if unbiased else weights.get(f"{name}.bias", 0.0))
 
 
 def _normalized(x: Tensor, weights: Weights, name: str, axes: tuple[int, ...]) -> Tensor:
@@ -725,6 +731,15 @@ VIT_MISTAKES = (
         "Compare the shapes of your parameters with the arguments of `__init__`. How many patches has another image?",
         sign=_hard_coded,
         switchable=False,
+    ),
+    Mistake(
+        "no_embedding_bias",
+        "a bias is missing",
+        "A map is computed without the bias that it has in the formula, or with one that cannot be learned.",
+        "Count the symbols in the formula, and the parameters of your module. Is each of them used?",
+        "bias",
+        also=("no_head_bias",),
+        costs=("values", "gradients"),
     ),
     Mistake(
         "no_class_token",
@@ -910,6 +925,7 @@ VIT = Exercise(
     reference=vit_answer,
     variation=vit_variation,
     mappings=vit_mappings,
+    roles=lambda build: reading.roles_of(reading.empty(reference.ViT, build), build[6], ("projection", "head")),
     needs=frozenset({"embed.projection.weight", "class_token", "positions.table", "head.weight"}),
     stages=vit_stages,
 )

@@ -167,19 +167,6 @@ class RawMatrixCalledWeight(nn.Module):
 
 
 @answers("PatchEmbedding")
-class WithoutBias(nn.Module):
-    """The paper leaves the bias out."""
-
-    def __init__(self, patch_size, channels, d_model):
-        super().__init__()
-        self.cut = nn.Unfold(patch_size, stride=patch_size)
-        self.embed = nn.Linear(channels * patch_size**2, d_model, bias=False)
-
-    def forward(self, images):
-        return self.embed(self.cut(images).permute(0, 2, 1))
-
-
-@answers("PatchEmbedding")
 class EinsumKernels(nn.Module):
     def __init__(self, patch_size, channels, d_model):
         super().__init__()

@@ -332,6 +332,39 @@ class WeightAlone(Cut):
         return self.cut(images) @ self.projection.weight.T
 
 
+@answers("PatchEmbedding", "no_bias")
+class MapWithoutBias(nn.Module):
+    """The paper leaves the bias out; the task's formula has one."""
+
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.cut = nn.Unfold(patch_size, stride=patch_size)
+        self.embed = nn.Linear(channels * patch_size**2, d_model, bias=False)
+
+    def forward(self, images):
+        return self.embed(self.cut(images).permute(0, 2, 1))
+
+
+@answers("PatchEmbedding", "no_bias")
+class BiasIsNoParameter(nn.Module):
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.p = patch_size
+        self.E = nn.Parameter(torch.randn(channels * patch_size**2, d_model))
+        self.b = torch.zeros(d_model)
+
+    def forward(self, images):
+        return reshape_permute(images, self.p) @ self.E + self.b
+
+
+@answers("PatchEmbedding", "no_bias")
+class BiasIsABuffer(Cut):
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__(patch_size, channels, d_model)
+        del self.projection.bias
+        self.projection.register_buffer("bias", torch.zeros(d_model))
+
+
 @answers("PatchEmbedding", "grid_kept")
 class GridOfTokens(Convolution):
     def forward(self, x):
@@ -478,6 +511,20 @@ class ClassIsAPlainTensor(Steps):
         width = self.class_token.size(-1)
         del self.class_token
         self.class_token = torch.randn(1, 1, width)
+
+
+@answers("ViT", "no_embedding_bias")
+class HeadWithoutBias(Steps):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.head = nn.Linear(self.head.in_features, self.head.out_features, bias=False)
+
+
+@answers("ViT", "no_embedding_bias")
+class PatchesWithoutBias(Steps):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.embed.projection.bias = None
 
 
 @answers("ViT", "frozen")
