@@ -218,6 +218,10 @@ class Exercise:
         stages: the values on the way to the answer of a case, by name, in order: (build, inputs, weights) → stages.
             On a miss the judge looks for them among all that the student's code computes, in whatever layout, and
             says how far it comes.
+        steps: the right answer once more, written plainly over named steps in the words of
+            `autograder.diagnosis.vocabulary`: inputs before the `/`, then the constructor's arguments, weights by role
+            after the `*`. Where no known mistake explains what went wrong, a small change of these steps is searched
+            that does. A test holds it equal to `reference`.
         library: what the student writes in: "torch", or "numpy" (arrays in, arrays out, no gradients).
         seconds: that all cases together may take.
         tolerance: largest error that is still right, as a multiple of the largest expected value. Wide enough for
@@ -243,6 +247,7 @@ class Exercise:
     parts: tuple[str, ...] = ()
     properties: tuple[Property, ...] = ()
     stages: Callable[[Any, Inputs, Weights], dict[str, Tensor]] | None = None
+    steps: Callable[..., Any] | None = None
     library: str = "torch"
     seconds: float = 20.0
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)

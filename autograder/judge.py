@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import probe, reading
+from autograder import diagnosis, probe, reading
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
@@ -531,7 +531,7 @@ class _Trial:
         # Outputs say nothing where the weights could not be set: then the sign is the explanation.
         explained = signs and any(answer is None for answer in self.expected)
         if compared and (not all(self.right) or any(gaps.values())) and not explained:
-            found = self._diagnose()
+            found = self._diagnose() or self._search(results)
             mistakes += tuple(mistake for mistake in found if mistake not in mistakes)
             explanation = self.explanation if found and all(mistake.costs for mistake in found) else None
         failing = [outcome.error for outcome in outcomes if outcome.error]
@@ -823,6 +823,39 @@ class _Trial:
                     if not outputs_only:  # another group may agree in the gradients too
                         outputs_only, self.explanation = group, explanation
         return outputs_only
+
+    def _search(self, results: list[Result]) -> tuple[Mistake, ...]:
+        """What no known mistake explains: the small change of the exercise's steps that does what the code did."""
+        steps = self.exercise.steps
+        chosen = [i for i, case in enumerate(self.cases) if case.dtype == "float64" and case.steps is None]
+        broken_off = any(outcome.backward_error for outcome in self.outcomes)
+        if steps is None or broken_off or not self.exercise.needs <= self.readings[0][0].keys():
+            return ()
+
+        def observed(i: int) -> diagnosis.Observed:
+            return diagnosis.Observed(
+                diagnosis.bound(steps, self.cases[i].build, self.leaves[i], self.readings[0][i]),
+                self.outcomes[i].output,
+                lambda n, part: self._near(i, (self.outcomes[i].output or ())[n], part.detach().numpy()),
+                lambda answer: not self._gradient_gaps(i, answer),
+            )
+
+        found = diagnosis.explain(diagnosis.read(steps), [observed(i) for i in chosen])
+        if found is None:
+            return ()
+        self.explanation: list[Parts | None] = [None] * len(self.cases)
+        for i, answer in zip(chosen, found.answers, strict=True):
+            self.explanation[i] = answer
+        # A slight change costs the weightiest of what it breaks; where a step is missing, whatever disagrees is lost.
+        broken = [
+            criterion for criterion, result in zip(self.exercise.criteria, results, strict=True) if not result.holds
+        ]
+        weightiest = sorted(broken, key=lambda criterion: -criterion.share)[: len(found.edits)]
+        costs = tuple(criterion.key for criterion in weightiest) if found.slight else ()
+        how = "this one change" if len(found.edits) == 1 else "these two changes"
+        does = f"With {how}, right code gives in every case exactly what yours gives."
+        look = f"Compare how your code comes to {found.where} with what the task says."
+        return (Mistake(diagnosis.KEY, found.name, does, look, costs=costs),)
 
     def _explains(self, slips: frozenset[str], weights: list[Weights]) -> list[Parts | None] | None:
         """What `slips` switched on give in every case, if that is what the student's code did; else None.

@@ -1,13 +1,14 @@
 """Queries, keys and values; their scores; attention with a mask (lab 1)."""
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
+from autograder.diagnosis.vocabulary import INF, Mask, hide, size, softmax, transpose
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom import reference
 
@@ -55,6 +56,20 @@ def drawn_projections(sizes: Sizes, rng: np.random.Generator) -> Case:
 def projections(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, ...]:
     x, w_q, w_k, w_v = inputs
     return x @ w_q, x @ w_k, x @ w_v
+
+
+def projection_steps(
+    x: Annotated[Tensor, "batch tokens d_model"],
+    w_q: Annotated[Tensor, "d_model d_k"],
+    w_k: Annotated[Tensor, "d_model d_k"],
+    w_v: Annotated[Tensor, "d_model d_v"],
+    /,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The three projections, step by step."""
+    q = x @ w_q
+    k = x @ w_k
+    v = x @ w_v
+    return q, k, v
 
 
 def projections_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, ...]:
@@ -219,6 +234,7 @@ PROJECT_QKV = Exercise(
     drawn=drawn_projections,
     reference=projections,
     variation=projections_with,
+    steps=projection_steps,
 )
 
 # --- Scores ------------------------------------------------------------------------------------------------------
@@ -272,6 +288,14 @@ def drawn_scores(sizes: Sizes, rng: np.random.Generator) -> Case:
 def scaled_scores(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     q, k = inputs
     return q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+
+
+def score_steps(q: Annotated[Tensor, "n_queries d_k"], k: Annotated[Tensor, "n_keys d_k"], /) -> Tensor:
+    """The scaled scores, step by step."""
+    d_k = size(q, -1)
+    products = q @ transpose(k, -2, -1)
+    scores = products / d_k**0.5
+    return scores
 
 
 def scores_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -433,6 +457,7 @@ ATTENTION_SCORES = Exercise(
     drawn=drawn_scores,
     reference=scaled_scores,
     variation=scores_with,
+    steps=score_steps,
 )
 
 # --- Attention ---------------------------------------------------------------------------------------------------
@@ -526,6 +551,22 @@ def attention(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Te
 
 # How a row without any key comes out depends on how a hidden score is written: NaN, a plain mean, or as if all counted.
 WRITTEN = {"": -math.inf, "_filled": -1e9, "_added": -1e9}
+
+
+def attention_steps(
+    q: Annotated[Tensor, "n_queries d_k"],
+    k: Annotated[Tensor, "n_keys d_k"],
+    v: Annotated[Tensor, "n_keys d_v"],
+    mask: Mask,
+    /,
+) -> tuple[Tensor, Tensor]:
+    """The attention, step by step."""
+    d_k = size(q, -1)
+    scores = q @ transpose(k, -2, -1) / d_k**0.5
+    visible_scores = hide(scores, mask, -INF)
+    weights = softmax(visible_scores, -1)
+    output = weights @ v
+    return output, weights
 
 
 def attention_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, Tensor]:
@@ -782,6 +823,7 @@ SCALED_DOT_PRODUCT_ATTENTION = Exercise(
     drawn=drawn_attention,
     reference=attention,
     variation=attention_with,
+    steps=attention_steps,
     stages=attention_stages,
     properties=(
         Property("each row of the weights sums to 1", _rows_sum_to_1),

@@ -4,13 +4,14 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
+from autograder.diagnosis.vocabulary import mean, size, square, total, transpose
 from autograder.exercise import Answer, Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
 from headroom.reference import by_hand
 
@@ -119,6 +120,12 @@ def drawn_softmax(sizes: Sizes, rng: np.random.Generator) -> Case:
     *shape, hidden = sizes.values()
     weights = _shares(rng, tuple(shape), hidden is not None and shape[-1] > 1)
     return Case("mask" if hidden else "values", "", (rng.normal(1.5, 2.0, shape), weights))
+
+
+def softmax_steps(d_weights: Annotated[Tensor, "n_queries n_keys"], weights: Tensor, /) -> Tensor:
+    """The softmax backwards, step by step."""
+    row_terms = total(d_weights * weights, -1)
+    return weights * (d_weights - row_terms)
 
 
 softmax_right = in_numpy(by_hand.softmax_backward)
@@ -263,6 +270,7 @@ SOFTMAX_BACKWARD = Exercise(
     drawn=drawn_softmax,
     reference=softmax_right,
     variation=softmax_with,
+    steps=softmax_steps,
     properties=(
         Property("each row sums to 0", lambda case, d_scores: _sums_to_0(d_scores)),
         Property(
@@ -330,6 +338,23 @@ def drawn_norm(sizes: Sizes, rng: np.random.Generator) -> Case:
     x = rng.normal(size=(batch, tokens, d_model))
     x = 10 * (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) + rng.normal(0.0, 5.0, (batch, tokens, 1))
     return Case("values", "", (rng.normal(0.5, 1.0, x.shape), x, rng.uniform(0.5, 2.0, d_model)))
+
+
+def norm_steps(
+    d_out: Annotated[Tensor, "batch tokens d_model"], x: Tensor, gamma: Tensor, eps: float = 1e-5, /
+) -> tuple[Tensor, Tensor, Tensor]:
+    """LayerNorm backwards, step by step."""
+    centred_values = x - mean(x, -1)
+    variance = mean(square(centred_values), -1)
+    deviation = (variance + eps) ** 0.5
+    y = centred_values / deviation
+    g = d_out * gamma
+    mean_term = mean(g, -1)
+    deviation_term = y * mean(g * y, -1)
+    d_x = (g - mean_term - deviation_term) / deviation
+    d_gamma = total(d_out * y, "leading")
+    d_beta = total(d_out, "leading")
+    return d_x, d_gamma, d_beta
 
 
 norm_right = in_numpy(by_hand.layer_norm_backward)
@@ -621,6 +646,7 @@ LAYER_NORM_BACKWARD = Exercise(
     drawn=drawn_norm,
     reference=norm_right,
     variation=norm_with,
+    steps=norm_steps,
     properties=(Property("each token's d_x sums to 0", lambda case, outputs: _sums_to_0(outputs[0])),),
     library="numpy",
     forbidden=AUTOGRAD,
@@ -692,6 +718,26 @@ def drawn_attention(sizes: Sizes, rng: np.random.Generator) -> Case:
         scores = np.where(np.arange(keys) < rng.integers(1, keys + 1, size=rows), scores, -np.inf)
     d_out = rng.normal(size=(batch, queries, d_value))
     return Case("mask" if hidden else "values", "", (d_out, q, k, v, by_hand.softmax(scores)))
+
+
+def attention_steps(
+    d_out: Annotated[Tensor, "n_queries d_value"],
+    q: Annotated[Tensor, "n_queries d_head"],
+    k: Annotated[Tensor, "n_keys d_head"],
+    v: Annotated[Tensor, "n_keys d_value"],
+    weights: Tensor,
+    /,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention backwards, step by step."""
+    d_head = size(q, -1)
+    d_weights = d_out @ transpose(v, -2, -1)
+    row_terms = total(d_weights * weights, -1)
+    d_scores = weights * (d_weights - row_terms)
+    d_products = d_scores / d_head**0.5
+    d_q = d_products @ k
+    d_k = transpose(d_products, -2, -1) @ q
+    d_v = transpose(weights, -2, -1) @ d_out
+    return d_q, d_k, d_v
 
 
 attention_right = in_numpy(by_hand.attention_backward)
@@ -907,6 +953,7 @@ ATTENTION_BACKWARD = Exercise(
     drawn=drawn_attention,
     reference=attention_right,
     variation=attention_with,
+    steps=attention_steps,
     properties=(Property("keys that nobody looks at learn nothing", _hidden_learn_nothing),),
     library="numpy",
     forbidden=AUTOGRAD,

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from torch import Tensor
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Only, Sizes
+from autograder.diagnosis.vocabulary import INF, Bias, Mask, hide, linear, merge_heads, size, softmax, transpose
+from autograder.diagnosis.vocabulary import split_heads as into_heads
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.attention import masked
@@ -85,6 +87,36 @@ def drawn_cross(sizes: Sizes, rng: np.random.Generator) -> Case:
 def right_cross(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     module = reading.empty(reference.MultiHeadAttention, build)
     return reading.call(module, multi_head.for_reference(weights, build[0]), inputs)
+
+
+def cross_steps(
+    x: Annotated[Tensor, "batch tokens features"],
+    memory: Annotated[Tensor, "batch source_tokens features"],
+    mask: Mask,
+    /,
+    d_model: int,
+    n_heads: int,
+    *,
+    q_weight: Annotated[Tensor, "", "the queries' map"],
+    k_weight: Annotated[Tensor, "", "the keys' map"],
+    v_weight: Annotated[Tensor, "", "the values' map"],
+    o_weight: Annotated[Tensor, "", "the output map"],
+    q_bias: Annotated[Bias, "", "the bias of the queries"],
+    k_bias: Annotated[Bias, "", "the bias of the keys"],
+    v_bias: Annotated[Bias, "", "the bias of the values"],
+    o_bias: Annotated[Bias, "", "the bias of the output map"],
+) -> Tensor:
+    """Cross-attention, step by step."""
+    queries = into_heads(linear(x, q_weight, q_bias), n_heads)
+    keys = into_heads(linear(memory, k_weight, k_bias), n_heads)
+    values = into_heads(linear(memory, v_weight, v_bias), n_heads)
+    d_head = size(queries, -1)
+    scores = queries @ transpose(keys, -2, -1) / d_head**0.5
+    visible_scores = hide(scores, mask, -INF)
+    weights = softmax(visible_scores, -1)
+    means = weights @ values
+    merged_heads = merge_heads(means)
+    return linear(merged_heads, o_weight, o_bias)
 
 
 def cross_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -264,6 +296,7 @@ CROSS_ATTENTION = Exercise(
     drawn=drawn_cross,
     reference=right_cross,
     variation=cross_variation,
+    steps=cross_steps,
     mappings=multi_head.mappings,
     roles=multi_head.roles,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,20 @@ from torch import Tensor, nn
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Only, Sizes
+from autograder.diagnosis.vocabulary import (
+    INF,
+    Bias,
+    Mask,
+    gelu,
+    hide,
+    linear,
+    merge_heads,
+    normalise,
+    size,
+    softmax,
+    split_heads,
+    transpose,
+)
 from autograder.exercise import (
     Build,
     Case,
@@ -279,6 +293,67 @@ BENDS = {
     "approximate": lambda x: F.gelu(x, approximate="tanh"),
     "quick": lambda x: x * torch.sigmoid(1.702 * x),
 }
+
+
+def feed_forward_steps(
+    x: Annotated[Tensor, "batch tokens features"],
+    /,
+    d_model: int,
+    d_ff: int,
+    *,
+    expand_weight: Annotated[Tensor, "", "the first map"],
+    expand_bias: Annotated[Bias, "", "the bias of the first map"],
+    shrink_weight: Annotated[Tensor, "", "the second map"],
+    shrink_bias: Annotated[Bias, "", "the bias of the second map"],
+) -> Tensor:
+    """The feed-forward network, step by step."""
+    wide_features = linear(x, expand_weight, expand_bias)
+    bent_features = gelu(wide_features)
+    return linear(bent_features, shrink_weight, shrink_bias)
+
+
+def block_steps(
+    x: Annotated[Tensor, "batch tokens features"],
+    mask: Mask,
+    /,
+    d_model: int,
+    n_heads: int,
+    d_ff: int,
+    *,
+    norm_1_gamma: Annotated[Tensor, "", "γ of the first norm"],
+    norm_1_beta: Annotated[Tensor, "", "β of the first norm"],
+    attention_w_q_weight: Annotated[Tensor, "", "the queries' map"],
+    attention_w_k_weight: Annotated[Tensor, "", "the keys' map"],
+    attention_w_v_weight: Annotated[Tensor, "", "the values' map"],
+    attention_w_o_weight: Annotated[Tensor, "", "the output map"],
+    attention_w_q_bias: Annotated[Bias, "", "the bias of the queries"],
+    attention_w_k_bias: Annotated[Bias, "", "the bias of the keys"],
+    attention_w_v_bias: Annotated[Bias, "", "the bias of the values"],
+    attention_w_o_bias: Annotated[Bias, "", "the bias of the output map"],
+    norm_2_gamma: Annotated[Tensor, "", "γ of the second norm"],
+    norm_2_beta: Annotated[Tensor, "", "β of the second norm"],
+    feed_forward_expand_weight: Annotated[Tensor, "", "the network's first map"],
+    feed_forward_expand_bias: Annotated[Bias, "", "the bias of the network's first map"],
+    feed_forward_shrink_weight: Annotated[Tensor, "", "the network's second map"],
+    feed_forward_shrink_bias: Annotated[Bias, "", "the bias of the network's second map"],
+) -> Tensor:
+    """A pre-norm block, step by step."""
+    first_norm = normalise(x, -1) * norm_1_gamma + norm_1_beta
+    queries = split_heads(linear(first_norm, attention_w_q_weight, attention_w_q_bias), n_heads)
+    keys = split_heads(linear(first_norm, attention_w_k_weight, attention_w_k_bias), n_heads)
+    values = split_heads(linear(first_norm, attention_w_v_weight, attention_w_v_bias), n_heads)
+    d_head = size(queries, -1)
+    scores = queries @ transpose(keys, -2, -1) / d_head**0.5
+    visible_scores = hide(scores, mask, -INF)
+    weights = softmax(visible_scores, -1)
+    merged_heads = merge_heads(weights @ values)
+    attention_output = linear(merged_heads, attention_w_o_weight, attention_w_o_bias)
+    first_sum = x + attention_output
+    second_norm = normalise(first_sum, -1) * norm_2_gamma + norm_2_beta
+    wide_features = linear(second_norm, feed_forward_expand_weight, feed_forward_expand_bias)
+    bent_features = gelu(wide_features)
+    network_output = linear(bent_features, feed_forward_shrink_weight, feed_forward_shrink_bias)
+    return first_sum + network_output
 
 
 def feed_forward_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -968,6 +1043,7 @@ FEED_FORWARD = Exercise(
     drawn=drawn_feed_forward,
     reference=right_feed_forward,
     variation=feed_forward_variation,
+    steps=feed_forward_steps,
     mappings=feed_forward_mappings,
     roles=lambda build: _roles(reference.FeedForward, build, 1),
     needs=frozenset({"expand.weight", "shrink.weight"}),
@@ -993,6 +1069,7 @@ ENCODER_BLOCK = Exercise(
     drawn=drawn_block,
     reference=right_block,
     variation=block_variation,
+    steps=block_steps,
     mappings=block_mappings,
     roles=lambda build: _roles(reference.EncoderBlock, build, build[1]),
     needs=frozenset(f"attention.w_{role}.weight" for role in "qkvo"),

@@ -1,7 +1,7 @@
 """LayerNorm from its definition (lab 4)."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Axis, Sizes
+from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from headroom import reference
 
@@ -77,6 +78,17 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return functional_call(reference.LayerNorm(*build), {k: weights[k] for k in ("gamma", "beta")}, inputs)
+
+
+def steps(
+    x: Annotated[Tensor, "batch tokens features"], /, d_model: int, eps: float = 1e-5, *, gamma: Tensor, beta: Tensor
+) -> Tensor:
+    """LayerNorm, step by step."""
+    centred_values = x - mean(x, -1)
+    variance = mean(square(centred_values), -1)
+    deviation = (variance + eps) ** 0.5
+    normalised_values = centred_values / deviation
+    return normalised_values * gamma + beta
 
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -354,6 +366,7 @@ LAYER_NORM = Exercise(
     drawn=drawn,
     reference=right_answer,
     variation=variation,
+    steps=steps,
     stages=stages,
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.LayerNorm, build)),

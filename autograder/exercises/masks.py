@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from autograder.covering import Axis, Sizes
+from autograder.diagnosis.vocabulary import arange, at_most, column, for_heads_and_queries, less
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
 
@@ -66,6 +67,20 @@ def right_padding(build: None, inputs: Inputs, weights: Weights) -> Tensor:
 
 def right_causal(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     return reference.causal_mask(*inputs)
+
+
+def padding_steps(lengths: Tensor, n_tokens: int, /) -> Tensor:
+    """The padding mask, step by step."""
+    places = arange(0, n_tokens, 1)
+    real_tokens = less(places, column(lengths))
+    return for_heads_and_queries(real_tokens)
+
+
+def causal_steps(n_tokens: int, /) -> Tensor:
+    """The causal mask, step by step."""
+    keys = arange(0, n_tokens, 1)
+    queries = arange(0, n_tokens, 1)
+    return at_most(keys, column(queries))
 
 
 def padding_variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -306,6 +321,7 @@ PADDING_MASK = Exercise(
     drawn=drawn_padding,
     reference=right_padding,
     variation=padding_variation,
+    steps=padding_steps,
 )
 
 CAUSAL_MASK = Exercise(
@@ -324,4 +340,5 @@ CAUSAL_MASK = Exercise(
     drawn=drawn_causal,
     reference=right_causal,
     variation=causal_variation,
+    steps=causal_steps,
 )

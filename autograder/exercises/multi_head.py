@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -11,6 +11,18 @@ from torch import Tensor
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Derived, Sizes
+from autograder.diagnosis.vocabulary import (
+    INF,
+    Bias,
+    Mask,
+    hide,
+    linear,
+    merge_heads,
+    size,
+    softmax,
+    split_heads,
+    transpose,
+)
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION, masked
 from headroom import reference
@@ -170,6 +182,35 @@ def for_reference(weights: Weights, d_model: int) -> Weights:
         weight = parts[f"w_{role}.weight"] = weights[f"{role}_weight"]
         parts[f"w_{role}.bias"] = weights.get(f"{role}_bias", weight.new_zeros(d_model))
     return parts
+
+
+def steps(
+    x: Annotated[Tensor, "batch tokens features"],
+    mask: Mask,
+    /,
+    d_model: int,
+    n_heads: int,
+    *,
+    q_weight: Annotated[Tensor, "", "the queries' map"],
+    k_weight: Annotated[Tensor, "", "the keys' map"],
+    v_weight: Annotated[Tensor, "", "the values' map"],
+    o_weight: Annotated[Tensor, "", "the output map"],
+    q_bias: Annotated[Bias, "", "the bias of the queries"],
+    k_bias: Annotated[Bias, "", "the bias of the keys"],
+    v_bias: Annotated[Bias, "", "the bias of the values"],
+    o_bias: Annotated[Bias, "", "the bias of the output map"],
+) -> Tensor:
+    """Multi-head self-attention, step by step."""
+    queries = split_heads(linear(x, q_weight, q_bias), n_heads)
+    keys = split_heads(linear(x, k_weight, k_bias), n_heads)
+    values = split_heads(linear(x, v_weight, v_bias), n_heads)
+    d_head = size(queries, -1)
+    scores = queries @ transpose(keys, -2, -1) / d_head**0.5
+    visible_scores = hide(scores, mask, -INF)
+    weights = softmax(visible_scores, -1)
+    means = weights @ values
+    merged_heads = merge_heads(means)
+    return linear(merged_heads, o_weight, o_bias)
 
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -520,6 +561,7 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
     drawn=drawn,
     reference=right_answer,
     variation=variation,
+    steps=steps,
     stages=stages,
     mappings=mappings,
     roles=roles,

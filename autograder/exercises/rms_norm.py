@@ -1,7 +1,7 @@
 """RMSNorm from its definition (lab 4, second part)."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Sizes
+from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises.layer_norm import AXES, BETA, GAMMA, LAYER_NORM, axes_of
 from headroom import reference
@@ -68,6 +69,16 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return functional_call(reference.RMSNorm(*build), {"gamma": weights["gamma"]}, inputs)
+
+
+def steps(
+    x: Annotated[Tensor, "batch tokens features"], /, d_model: int, eps: float = 1e-5, *, gamma: Tensor
+) -> Tensor:
+    """RMSNorm, step by step."""
+    mean_square = mean(square(x), -1)
+    root_mean_square = (mean_square + eps) ** 0.5
+    normalised_values = x / root_mean_square
+    return normalised_values * gamma
 
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -340,6 +351,7 @@ RMS_NORM = Exercise(
     drawn=drawn,
     reference=right_answer,
     variation=variation,
+    steps=steps,
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.RMSNorm, build)),
     needs=frozenset({"gamma"}),

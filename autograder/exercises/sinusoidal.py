@@ -1,13 +1,14 @@
 """The sin-cos table, and the module that adds it (lab 3)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from autograder.covering import Axis, Choice, Only, Sizes
+from autograder.diagnosis.vocabulary import alternate, arange, column, cos, rows, sin, size
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
 
@@ -49,6 +50,17 @@ def table(n_tokens: int, d_model: int, slips: frozenset[str]) -> Tensor:
         return result.index_copy(1, torch.arange(1, d_model, 2), cosine)  # one cosine too many: raises
     result[:, 1::2] = cosine[:, : d_model // 2]
     return result
+
+
+def table_steps(n_tokens: int, d_model: int, /) -> Tensor:
+    """The table, step by step."""
+    positions = arange(0, n_tokens, 1)
+    even_columns = arange(0, d_model, 2)
+    exponents = even_columns / d_model
+    angles = column(positions) / 10000.0**exponents
+    sines = sin(angles)
+    cosines = cos(angles)
+    return alternate(sines, cosines, d_model)
 
 
 def _only_odd_widths_fail(width: int) -> Callable[[Evidence], bool]:
@@ -216,6 +228,7 @@ SINUSOIDAL_ENCODING = Exercise(
     drawn=drawn_table,
     reference=lambda build, inputs, weights: reference.sinusoidal_encoding(*inputs),
     variation=lambda build, inputs, weights, slips: table(inputs[0], inputs[1], slips),
+    steps=table_steps,
     tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0])[:, None]),
 )
 
@@ -280,6 +293,20 @@ def add_table(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[s
     if "scaled" in slips:
         return x * d_model**0.5 + rows
     return (2 * x if "twice" in slips else x) + rows
+
+
+def module_steps(x: Annotated[Tensor, "batch tokens features"], /, d_model: int, max_tokens: int) -> Tensor:
+    """The table's rows added to the tokens, step by step."""
+    positions = arange(0, max_tokens, 1)
+    even_columns = arange(0, d_model, 2)
+    exponents = even_columns / d_model
+    angles = column(positions) / 10000.0**exponents
+    sines = sin(angles)
+    cosines = cos(angles)
+    table = alternate(sines, cosines, d_model)
+    tokens = size(x, 1)
+    added_rows = rows(table, tokens)
+    return x + added_rows
 
 
 def _table_is_trained(seen: Evidence) -> bool:
@@ -371,5 +398,6 @@ POSITIONAL_ENCODING = Exercise(
     drawn=drawn_module,
     reference=lambda build, inputs, weights: reference.PositionalEncoding(*build)(*inputs),
     variation=add_table,
+    steps=module_steps,
     tolerance=lambda case, expected: _float32_is_fine(np.arange(case.inputs[0].shape[1])[None, :, None]),
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from autograder import reading
 from autograder.covering import Axis, Derived, Only
 from autograder.covering import Sizes as Drawn
 from autograder.data import unseen_digits
+from autograder.diagnosis.vocabulary import Bias, flat_windows, linear, windows
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.reading import Parameters
 from headroom import reference
@@ -98,6 +99,12 @@ def cut(images: Tensor, patch_size: int, slips: frozenset[str], step: int = 0) -
         return x.reshape(batch, x[0, 0, :, :, 0, 0].numel(), -1)
     place = 5 if "channels_last" in slips else 4 if "channels_between" in slips else 3
     return x.movedim(1, place).flatten(3).flatten(1, 2)
+
+
+def patchify_steps(images: Annotated[Tensor, "channels height width"], patch_size: int, /) -> Tensor:
+    """The cutting of images, step by step."""
+    squares = windows(images, patch_size)
+    return flat_windows(squares)
 
 
 def patchify_variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -265,6 +272,7 @@ PATCHIFY = Exercise(
     drawn=drawn_patches,
     reference=lambda build, inputs, weights: reference.patchify(*inputs),
     variation=patchify_variation,
+    steps=patchify_steps,
 )
 
 
@@ -338,6 +346,22 @@ def embedding_roles(build: Build) -> reading.Roles:
 def embedding_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     named = {f"projection.{part}": tensor for part, tensor in weights.items()}
     return reading.call(reading.empty(reference.PatchEmbedding, build), named, inputs)
+
+
+def embedding_steps(
+    images: Annotated[Tensor, "height width"],
+    /,
+    patch_size: int,
+    channels: int,
+    d_model: int,
+    *,
+    weight: Annotated[Tensor, "", "the map"],
+    bias: Annotated[Bias, "", "the bias"],
+) -> Tensor:
+    """The embedding of patches, step by step."""
+    squares = windows(images, patch_size)
+    patches = flat_windows(squares)
+    return linear(patches, weight, bias)
 
 
 def embedding_variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -440,6 +464,7 @@ PATCH_EMBEDDING = Exercise(
     drawn=drawn_embedding,
     reference=embedding_answer,
     variation=embedding_variation,
+    steps=embedding_steps,
     mappings=embedding_mappings,
     roles=embedding_roles,
     needs=frozenset({"weight"}),

@@ -18,7 +18,7 @@ from autograder.exercise import Exercise, Parameter
 def answers(exercise: str, *mistakes: str) -> Callable:
     """Mark a class or function as an answer to `exercise`; a wrong one with the keys that the judge must name.
 
-    No keys: the mistake is on no list, and the judge must refuse the answer without a name.
+    No keys: the mistake is on no list, and the judge must refuse the answer without a name from it.
     """
 
     def mark(answer):

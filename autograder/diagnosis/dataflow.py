@@ -1,0 +1,275 @@
+"""A right answer as dataflow: lines that name terms, read from a plain function, and run with a memory.
+
+A term is a variable, a constant, or a function of the vocabulary applied to terms. Syntax is only the way in: what is
+compared, changed and computed are terms, so equal ones are computed once, whatever program they stand in.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+import torch
+from torch import Tensor
+
+from autograder.diagnosis import vocabulary
+from autograder.diagnosis.vocabulary import FUNCTIONS, KINDS
+
+RESULT = "the result"
+
+
+@dataclass(frozen=True)
+class Var:
+    """A line, an input, a weight, or a size, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class App:
+    """A function of the vocabulary applied to terms."""
+
+    function: str
+    arguments: tuple[Any, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of what kind each argument is, as the vocabulary's annotations say."""
+        return KINDS[self.function] or ("Tensor",) * len(self.arguments)
+
+
+Term = Any  # Var, App, or a constant
+Path = tuple[int, ...]  # which argument of which argument … of a line's term
+Lines = dict[str, Term]  # in order; the last is RESULT
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of named steps.
+
+    Attributes:
+        lines: what each name stands for; sizes first, the last is `RESULT`.
+        inputs: the parameters, in order.
+        sorts: of each name: "Tensor", "Mask", "Bias", "Size" or "Number".
+        called: what a sentence calls a name, where that is not the name itself.
+    """
+
+    lines: Lines
+    inputs: tuple[str, ...]
+    sorts: dict[str, str]
+    called: dict[str, str] = field(default_factory=dict)
+
+    def with_lines(self, lines: Lines) -> "Program":
+        return Program(lines, self.inputs, self.sorts, self.called)
+
+
+def places(term: Term, kind: str = "Tensor", path: Path = ()) -> Iterator[tuple[Path, Term, str]]:
+    """Every term within a term: where it is, itself, and of what kind its place is."""
+    yield path, term, kind
+    if isinstance(term, App):
+        for i, (argument, kind) in enumerate(zip(term.arguments, term.kinds, strict=True)):
+            yield from places(argument, kind, (*path, i))
+
+
+def put(term: Term, path: Path, new: Term) -> Term:
+    """`term` with `new` at a place."""
+    if not path:
+        return new
+    arguments = list(term.arguments)
+    arguments[path[0]] = put(arguments[path[0]], path[1:], new)
+    return App(term.function, tuple(arguments))
+
+
+def at(term: Term, path: Path) -> Term:
+    """What stands at a place."""
+    for i in path:
+        term = term.arguments[i]
+    return term
+
+
+def names_in(term: Term) -> set[str]:
+    return {part.name for _, part, _ in places(term) if isinstance(part, Var)}
+
+
+# --- Reading -----------------------------------------------------------------------------------------------------
+
+OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.MatMult: "matmul",
+    ast.Pow: "power",
+    ast.FloorDiv: "floor_divide",
+}
+SORTS: dict[Any, str] = {Tensor: "Tensor", int: "Size", float: "Number"}
+
+
+def read(function: Callable[..., Any]) -> Program:
+    """A plain function, straight on: assignments to names, then a return.
+
+    A parameter's annotation says its sort: a tensor, `Mask`, `Bias`, int (a size) or float (a number).
+    `Annotated[Tensor, "tokens d_k"]` names the last axes of a tensor, which are sizes to use in edits;
+    `Annotated[Tensor, "tokens d_k", "the keys"]` says besides what a sentence calls it.
+    """
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(definition, ast.FunctionDef)
+    hints = get_type_hints(function, include_extras=True)
+    lines: Lines = {}
+    sorts: dict[str, str] = {}
+    called: dict[str, str] = {}
+    parameters = tuple(inspect.signature(function).parameters)
+    for name in parameters:
+        hint = hints[name]
+        words: tuple[str, ...] = getattr(hint, "__metadata__", ())
+        kind = hint.__origin__ if words else hint
+        sorts[name] = SORTS.get(kind) or ("Mask" if name == "mask" else "Bias")
+        axes = words[0].split() if words else []
+        for i, axis in enumerate(reversed(axes), 1):
+            if axis not in parameters and axis not in lines and axis.isidentifier():
+                lines[axis] = App("size", (Var(name), -i))
+        if len(words) > 1:
+            called[name] = words[1]
+    sorts |= dict.fromkeys(lines, "Size")
+    for statement in definition.body:
+        if isinstance(statement, ast.Return):
+            lines[RESULT] = _term(statement.value, function.__globals__)
+        elif isinstance(statement, ast.Assign):
+            (target,) = statement.targets
+            assert isinstance(target, ast.Name)
+            lines[target.id] = _term(statement.value, function.__globals__)
+            sorts[target.id] = _sort(lines[target.id], sorts)
+    return Program(lines, parameters, sorts | {RESULT: "Tensor"}, called)
+
+
+def _term(node: ast.expr | None, known: dict[str, Any]) -> Term:
+    """A term from syntax; `known` says which function of the vocabulary a name stands for."""
+
+    def term(node: ast.expr) -> Term:
+        match node:
+            case ast.Name(id="INF"):
+                return vocabulary.INF
+            case ast.Name():
+                return Var(node.id)
+            case ast.Constant():
+                return node.value
+            case ast.UnaryOp(op=ast.USub()):
+                inner = term(node.operand)
+                return -inner if isinstance(inner, int | float) else App("negative", (inner,))
+            case ast.BinOp():
+                left, right = term(node.left), term(node.right)
+                constant = isinstance(node.op, ast.Pow) and isinstance(left, float)
+                return App("power_of" if constant else OPERATORS[type(node.op)], (left, right))
+            case ast.Call(func=ast.Name(id=name)):
+                return App(known[name].__name__, tuple(map(term, node.args)))
+            case ast.Tuple():
+                return App("results", tuple(map(term, node.elts)))
+            case _:
+                raise SyntaxError(f"steps hold no {ast.unparse(node)}")
+
+    assert node is not None
+    return term(node)
+
+
+def _sort(term: Term, sorts: dict[str, str]) -> str:
+    """A line is a size where it is made of sizes alone; of anything else, a tensor."""
+    if isinstance(term, Var):
+        return sorts[term.name]
+    if not isinstance(term, App):
+        return "Size"
+    if term.function == "size":
+        return "Size"
+    parts = {_sort(argument, sorts) for argument in term.arguments}
+    return "Size" if parts <= {"Size"} and term.function != "arange" else "Tensor"
+
+
+def bound(
+    function: Callable[..., Any], build: Any, inputs: tuple[Any, ...], weights: dict[str, Tensor]
+) -> dict[str, Any]:
+    """The arguments of steps, by name.
+
+    What stands before the `/` are the inputs of a call, then come the arguments of the constructor, and after the `*`
+    the weights by role (a dot in a role is `_`). What is not given is its default, or None.
+    """
+    roles = {role.replace(".", "_"): tensor for role, tensor in weights.items()}
+    parameters = inspect.signature(function).parameters.values()
+    given: dict[str, Any] = {}
+    sources = {
+        inspect.Parameter.POSITIONAL_ONLY: iter(inputs),
+        inspect.Parameter.POSITIONAL_OR_KEYWORD: iter(build or ()),
+    }
+    for parameter in parameters:
+        default = None if parameter.default is parameter.empty else parameter.default
+        if parameter.kind in sources:
+            given[parameter.name] = next(sources[parameter.kind], default)
+        else:
+            given[parameter.name] = roles.get(parameter.name, default)
+    return given
+
+
+# --- Running -----------------------------------------------------------------------------------------------------
+
+
+class Machine:
+    """Runs programs on one case. `steps` counts what had to be computed, as the measure of all that is spent."""
+
+    def __init__(self, program: Program, values: dict[str, Any]):
+        self.values, self.steps = values, 0
+        self._memo: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        needs: dict[str, frozenset[str]] = {}
+        self._base: dict[str, tuple[Term, frozenset[str], Any]] = {}
+        for name, term in program.lines.items():
+            used = names_in(term)
+            needs[name] = frozenset(used | {name}).union(*(needs[n] for n in used if n in needs))
+            try:
+                with torch.no_grad():
+                    found = self._found(program.lines, {}, Var(name))
+            except Exception:  # a size that this case has not
+                continue
+            self._base[name] = (term, needs[name], found)
+
+    def run(self, lines: Lines) -> tuple[Any, Any]:
+        """A program's key and result; equal keys, equal results. Raises what any of its steps raises."""
+        with torch.no_grad():
+            return self._run(lines)
+
+    def run_again(self, lines: Lines) -> Any:
+        """The same with everything computed anew, so that gradients flow."""
+        kept, self._memo, base, self._base = self._memo, {}, self._base, {}
+        try:
+            return self._run(lines)[1]
+        finally:
+            self._memo, self._base = kept, base
+
+    def _run(self, lines: Lines) -> tuple[Any, Any]:
+        changed = {n for n, term in lines.items() if n not in self._base or self._base[n][0] is not term}
+        # Lines that no change reaches are not walked again.
+        done = {name: found for name, (_, needs, found) in self._base.items() if changed.isdisjoint(needs)}
+        return self._found(lines, done, Var(RESULT))
+
+    def _found(self, lines: Lines, done: dict[str, Any], term: Term) -> tuple[Any, Any]:
+        """A term's key and value."""
+        if isinstance(term, Var):
+            if term.name not in done:
+                if term.name in lines:
+                    done[term.name] = self._found(lines, done, lines[term.name])
+                else:
+                    done[term.name] = ("given", term.name), self.values[term.name]
+            return done[term.name]
+        if not isinstance(term, App):
+            return (type(term).__name__, term), term
+        arguments = [self._found(lines, done, argument) for argument in term.arguments]
+        key = (term.function, *(key for key, _ in arguments))
+        if key not in self._memo:
+            self.steps += 1
+            try:
+                value = FUNCTIONS[term.function](*(value for _, value in arguments))
+            except Exception as error:  # most edits do not fit
+                value = error
+            self._memo[key] = (len(self._memo), value)
+        number, value = self._memo[key]
+        if isinstance(value, Exception):
+            raise value
+        return number, value

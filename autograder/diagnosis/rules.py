@@ -1,0 +1,358 @@
+"""What people do when they get something slightly wrong: each rule makes edits of what stands at a place."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from autograder.diagnosis.dataflow import RESULT, App, Program, Var, names_in, places, put
+from autograder.diagnosis.edits import Edit, Place, everywhere
+from autograder.diagnosis.vocabulary import FAMILIES, INF, KINDS, NOUNS, VERBS
+from autograder.diagnosis.wording import AXES, Speaker, formula, number
+
+VALUES: dict[str, tuple[Any, ...]] = {  # what may stand at a constant's place, by kind
+    "Axis": (-1, -2, -3, 0, 1, 2),
+    "Axes": (-1, -2, 0, 1, (-2, -1), (0, 1), (1, 2), None, "leading", "tokens", "sentence"),
+    "Fill": (-INF, 0.0, 1e-9, INF, -1e-9, 1.0, -1.0, -5.0, -10.0, -20.0, -50.0, -100.0, -1000.0),
+    "Exponent": (0.5, 1, -0.5, -1, 2, 0.25, 3, 1.5, 1 / 3),
+    "Start": (0, 1, -1),
+    "Step": (1, 2),
+    "Number": (10000.0, 1000.0, 100000.0, 100.0, 10.0, 2.0, math.e, 1e-5, 1e-6, 1e-8, 1e-12, 0.0),
+}
+# What may be done besides. A `mean` or `total` over an axis keeps it, so that the rest still fits.
+ADDED: tuple[tuple[Any, ...], ...] = (
+    *((name,) for name in ("relu", "absolute", "square", "rounded", "whole_part", "squeeze", "tanh", "sigmoid")),
+    *((name,) for name in ("first_of_batch", "reversed_rows", "exp", "gelu")),
+    *(("softmax", -1), ("softmax", -2), ("normalise", -1), ("transpose", -2, -1), ("transpose", 0, 1)),
+    *((name, axis) for name in ("mean", "total") for axis in (0, 1, -2)),
+    *(("without_mean", -1), ("without_mean", -2), ("without_largest", -1), ("unit_length", -1)),
+    *(("add", 1.0), ("subtract", 1.0)),
+)
+WEAK_FILLS = (-1e9, -100.0, -50.0, -20.0, -10.0, -5.0, -1.0)  # enough for small scores, or not even for those
+FACTORS = (2.0, 0.5, 3.0, -1.0, 2 * math.pi, math.pi / 180)
+FIXED = (1, 2, 3, 4, 8, 16, 28, 32, 64, 128, 256, 512)  # sizes that people write down as numbers
+OPERATIONS = {
+    "add": "an addition of",
+    "subtract": "a subtraction of",
+    "multiply": "a multiplication by",
+    "divide": "a division by",
+}
+MASKINGS = tuple(name for name, kinds in KINDS.items() if kinds == ("Mask",))
+
+
+def another_operand(here: Place) -> Iterator[Edit]:
+    """One value for another of its sort; a size one off, or fixed; a constant for an argument."""
+    if not isinstance(here.term, Var):
+        return
+    own, sort = here.term.name, here.program.sorts.get(here.term.name)
+    for name in here.of_sort(sort or "Tensor"):
+        if name == own or (sort == "Tensor" and here.kind == "Bias"):
+            continue
+        said = here.say.name(name)
+        if sort == "Size":
+            words = f"{name} stands in a place of {here.subject} that is not its own"
+        elif name in names_in(here.whole):
+            words = f"for {here.subject}, {said} {here.say.verb(name)} used twice"
+        else:
+            words = f"{here.made} with {said}"
+        yield here.scaled(Var(name), words, 1.0, "uses", own, name)
+    if sort == "Size":
+        for by in (1, -1):
+            new = App("add", (here.term, by)) if by > 0 else App("subtract", (here.term, -by))
+            yield here.scaled(new, f"{formula(new)} is used in place of {own}", 1.2, "one off", own, by)
+        for fixed in FIXED:
+            yield here.scaled(fixed, f"a fixed {fixed} is used, whatever {own} is", 1.3, "fixed", own, fixed)
+    if sort == "Number":
+        for fixed in VALUES["Number"]:
+            assert isinstance(fixed, float)
+            words = f"for {here.subject}, a fixed {number(fixed)} is used, whatever `{own}` is"
+            yield here.edit(fixed, words, 1.2, "fixed", own, fixed)
+        yield here.edit(App("multiply", (here.term, here.term)), f"`{own}` is squared", 1.15, "squared", own)
+        yield here.edit(App("power", (here.term, 0.5)), f"the root of `{own}` is used", 1.2, "root", own)
+        for name, function in itertools.product(here.of_sort("Size"), ("divide", "multiply")):
+            words = f"`{own}` is {'divided' if function == 'divide' else 'multiplied'} by {name}"
+            yield here.edit(App(function, (here.term, Var(name))), words, 1.2, "scaled", own, function, name)
+
+
+def another_constant(here: Place) -> Iterator[Edit]:
+    """Another axis, exponent, fill, or number."""
+    if isinstance(here.term, Var | App):
+        return
+    outer = here.whole
+    for i in here.path[:-1]:
+        outer = outer.arguments[i]
+    for new in VALUES.get(here.kind, ()):
+        if new == here.term or (new in (1, 0) and here.kind == "Exponent" and not here.say.is_size(outer)):
+            continue
+        words = f"for {here.subject}, the number is {new}"
+        if here.kind in ("Axis", "Axes"):
+            words = f"for {here.subject}, {NOUNS[outer.function]} runs over {AXES[new]}"
+            if outer.function in ("transpose", "size"):
+                words = f"for {here.subject}, {AXES[new]} takes part in {NOUNS[outer.function]}"
+        elif here.kind == "Fill":
+            words = f"what the mask hides gets the value {number(new)}"
+            if -INF < new <= -1:
+                words = "what the mask hides gets a value that still leaves it some weight"
+        elif here.kind == "Exponent":
+            words = f"for {here.subject}, the exponent is {number(new)}"
+        elif here.kind == "Start":
+            words = f"{here.subject} {here.say.verb(here.line)} counted from {number(new)}"
+        elif here.kind == "Step":
+            words = f"{here.subject} {here.say.verb(here.line)} counted in steps of {new}"
+        elif here.kind == "Number":
+            words = f"for {here.subject}, the constant is {number(new)}"
+        yield here.scaled(new, words, 0.9, here.kind, here.term, new)
+
+
+def no_effect(here: Place) -> Iterator[Edit]:
+    """A mask or a bias that is not used, or a mask that is changed first."""
+    if not isinstance(here.term, Var) or here.kind not in ("Mask", "Bias"):
+        return
+    said = here.say.name(here.term.name)
+    words = f"{said} has no effect" if here.kind == "Mask" else f"{said} is not used"
+    yield here.edit(None, words, 0.85, "none", here.term.name)
+    if here.kind == "Mask":
+        for name in MASKINGS:
+            yield here.edit(App(name, (here.term,)), NOUNS[name], 1.1, name)
+
+
+def another_map(here: Place) -> Iterator[Edit]:
+    """The weight and the bias of another linear map."""
+    if not isinstance(here.term, App) or here.term.function != "linear":
+        return
+    maps = {
+        term.arguments[1:]: None
+        for whole in here.program.lines.values()
+        for _, term, _ in places(whole)
+        if isinstance(term, App) and term.function == "linear"
+    }
+    for weight, bias in maps:
+        if weight != here.term.arguments[1] and isinstance(weight, Var):
+            words = f"{here.made} with {here.say.name(weight.name)}"
+            new = App("linear", (here.term.arguments[0], weight, bias))
+            yield here.edit(new, words, 0.95, "map", weight.name)
+
+
+def another_scale(here: Place) -> Iterator[Edit]:
+    """A scale that is rounded, or the logarithm of a size."""
+    if here.kind != "Tensor" or not here.say.is_size(here.term) or not names_in(here.term):
+        return
+    for name in ("whole_part", "nearest_whole", "logarithm"):
+        new = App(name, (here.term,))
+        yield here.scaled(new, f"for {here.subject}, {formula(new)} is used", 1.2, name)
+
+
+def bypass(here: Place) -> Iterator[Edit]:
+    """A whole line, or a result, that is an earlier value as it is."""
+    part_of_results = here.line == RESULT and len(here.path) == 1 and getattr(here.whole, "function", "") == "results"
+    if here.kind != "Tensor" or (here.path and not part_of_results) or getattr(here.term, "function", "") == "results":
+        return
+    for name in here.of_sort("Tensor"):
+        if here.term != Var(name):
+            said = here.say.name(here.term.name) if isinstance(here.term, Var) else here.subject
+            words = f"{said} {here.say.verb(here.line)} {here.say.name(name)} as it came"
+            if isinstance(here.term, Var):
+                words = f"{here.say.name(name)} {here.say.verb(name)} returned in the place of {said}"
+            yield here.edit(Var(name), words, 1.0, "bypass", name, slight=False)
+
+
+def weak_masking(here: Place) -> Iterator[Edit]:
+    """What is hidden is only lowered, by too little."""
+    if isinstance(here.term, App) and here.term.function == "hide":
+        for fill in WEAK_FILLS:
+            words = "what the mask hides is lowered by an amount that still leaves it some weight"
+            new = App("hide_by_adding", (*here.term.arguments[:2], fill))
+            yield here.edit(new, words, 1.2, "lowered", fill)
+
+
+def left_out_or_doubled(here: Place) -> Iterator[Edit]:
+    """A step left out, so that one of its arguments stays; several steps; a step done twice."""
+    term = here.term
+    if not isinstance(term, App) or term.function == "results":
+        return
+    tensors = [i for i, kind in enumerate(term.kinds) if kind == "Tensor"]
+    for i in tensors:
+        kept = term.arguments[i]
+        gone = set().union(*(names_in(a) for j, a in enumerate(term.arguments) if j != i))
+        yield here.scaled(kept, here.say.missing(here.line, kept, gone), 0.8, "without", term.function, i)
+    if len(tensors) == 1:
+        words = f"for {here.subject}, {NOUNS[term.function]} is taken twice"
+        yield here.edit(put(term, (tensors[0],), term), words, 1.3, "twice", term.function)
+    for path, goal, kind in places(term):
+        if 2 <= len(path) <= 3 and kind == "Tensor" and isinstance(goal, Var | App):
+            words = here.say.missing(here.line, goal, names_in(term) - names_in(goal))
+            yield here.edit(goal, words.replace("a step", "more than one step"), 1.3, "only", str(goal), slight=False)
+
+
+def other_function(here: Place) -> Iterator[Edit]:
+    """Two sides exchanged; a function in place of its relative; results in another order."""
+    term = here.term
+    if not isinstance(term, App):
+        return
+    if term.function == "results":
+        for i, j in itertools.combinations(range(len(term.arguments)), 2):
+            order = list(term.arguments)
+            order[i], order[j] = order[j], order[i]
+            yield here.edit(App("results", tuple(order)), "the results come in another order", 1.0, "order", i, j)
+        return
+    sides = [i for i, kind in enumerate(term.kinds) if kind == "Tensor"]
+    if len(sides) == 2 and term.function not in ("add", "multiply"):
+        turned = App(term.function, (term.arguments[1], term.arguments[0], *term.arguments[2:]))
+        words = f"for {here.subject}, the two sides of {NOUNS[term.function]} have changed places"
+        cost = 1.2 if term.function == "subtract" else 1.0  # there, the wrong sign is the simpler word
+        yield here.edit(turned, words, cost, "turned", term.function)
+    for family in FAMILIES:
+        for name in family if term.function in family else ():
+            if name != term.function:
+                words = f"{here.made} with {NOUNS[name]}".rstrip(",")
+                if name in OPERATIONS:
+                    words = f"{here.made} with {OPERATIONS[name]} {here.say.term(term.arguments[1], here.line)}"
+                cost = 0.85 if {name, term.function} == {"multiply", "divide"} else 1.05
+                yield here.scaled(App(name, term.arguments), words, cost, term.function, name)
+
+
+def moved(here: Place) -> Iterator[Edit]:
+    """A step done at another place, or a mask multiplied onto something in place of hiding."""
+    term = here.term
+    if not isinstance(term, App) or term.function == "results" or here.say.is_size(term):
+        return
+    tensors = [i for i, kind in enumerate(term.kinds) if kind == "Tensor"]
+    if tensors[:1] != [0] or (len(tensors) > 1 and term.function not in ("multiply", "divide", "add")):
+        return
+    kept = term.arguments[0]
+    for other, whole in here.program.lines.items():
+        for path, goal, kind in places(whole):
+            overlap = other == here.line and (path[: len(here.path)] == here.path or here.path[: len(path)] == path)
+            if kind != "Tensor" or overlap or here.say.is_size(goal) or here.program.sorts.get(other) == "Size":
+                continue
+            if isinstance(goal, App) and (goal.function == "results" or path):
+                continue
+            on = here.say.term(goal, other)
+            words = f"{here.say.step(term, 0)} is done at another place: on {on}"
+            there = put(term, (0,), goal)
+            yield Edit(((here.line, here.path, kept), (other, path, there)), words, 1.4, ("moved", other, path))
+            if term.function == "hide":
+                for name in ("multiply_by_mask", "shares_of_visible"):
+                    there = App(name, (goal, term.arguments[1]))
+                    words = f"{on} {here.say.done(VERBS[name], goal.name if isinstance(goal, Var) else other)}"
+                    words += ", in place of the masking"
+                    yield Edit(((here.line, here.path, kept), (other, path, there)), words, 1.35, (name, other, path))
+
+
+def something_besides(here: Place) -> Iterator[Edit]:
+    """Something done besides: a function, a scale by a size, another value added."""
+    if not here.is_tensor:
+        return
+    said = here.say.term(here.term, here.line)
+    of = f" for {here.subject}" if here.path and here.line != RESULT else ""
+    named = here.term.name if isinstance(here.term, Var) else here.line
+    is_ = here.say.verb(named)
+    for name, *more in ADDED:
+        added = App(str(name), (here.term, *more))
+        over = f" over {AXES[more[0]]}" if KINDS[added.function][1:] in (("Axis",), ("Axes",)) else ""
+        done = here.say.done(VERBS[added.function], named)
+        words = f"{said} {done}{over}{of}"
+        if added.function in ("add", "subtract"):
+            words = f"1 is also {'added to' if added.function == 'add' else 'taken off'} {said}{of}"
+        cost = 1.9 if here.line == RESULT else 2.0  # what is done last, is done to the result
+        yield here.edit(added, words, cost, "besides", name, *more, slight=False)
+    for name in here.of_sort("Size"):
+        for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):
+            by = App("power", (Var(name), exponent))
+            words = f"{said} {is_} also {'divided' if function == 'divide' else 'multiplied'} by {formula(by)}{of}"
+            yield here.edit(App(function, (here.term, by)), words, 1.6, "scaled", function, name, exponent)
+    for factor in FACTORS:
+        words, cost = f"{said} {is_} also multiplied by {number(factor)}{of}", 1.7
+        if factor == -1.0:
+            words, cost = f"{said} {'have' if is_ == 'are' else 'has'} the opposite sign{of}", 1.0
+        yield here.edit(App("multiply", (here.term, factor)), words, cost, "scaled", factor)
+    for name in here.of_sort("Tensor", "Bias", "Number"):
+        if not here.path or here.line == RESULT:
+            words = f"{here.say.name(name)} {here.say.verb(name)} also added to {said}{of}"
+            yield here.edit(App("add", (here.term, Var(name))), words, 2.0, "added", name)
+    for name in here.of_sort("Mask"):
+        for function in ("multiply_by_mask", "shares_of_visible"):
+            words = f"{said} {here.say.done(VERBS[function], named)}{of}"
+            yield here.edit(App(function, (here.term, Var(name))), words, 1.5, function)
+
+
+RULES: tuple[Callable[[Place], Iterator[Edit]], ...] = (
+    another_operand,
+    another_constant,
+    no_effect,
+    another_map,
+    another_scale,
+    bypass,
+    weak_masking,
+    left_out_or_doubled,
+    other_function,
+    moved,
+    something_besides,
+)
+
+
+def edits(program: Program, line: str | None = None) -> list[Edit]:
+    """All single edits, of all lines or of one, the likeliest first; also one thing done at several places at once."""
+    single = [e for here in everywhere(program) if line in (None, here.line) for rule in RULES for e in rule(here)]
+    if line is not None:
+        return sorted(single, key=lambda edit: edit.cost)
+    alike: dict[tuple[object, ...], list[Edit]] = {}
+    for edit in single:
+        if edit.key[0] not in ("moved", "only", "besides", "multiply_by_mask", "shares_of_visible"):
+            alike.setdefault(edit.key, []).append(edit)
+        alone = ("moved", "uses", "scaled", "one off", "fixed", *(() if edit.line == RESULT else ("besides",)))
+        if edit.key[0] not in alone:
+            alike.setdefault((*edit.key, edit.line), []).append(edit)
+    together = [
+        Edit(
+            tuple(c for e in some for c in e.changes),
+            _shared(some),
+            some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
+            ("all", *key),
+            some[0].slight,
+        )
+        for key, some in alike.items()
+        if 1 < len(some) < 12 and all(a.apart_from(b) for a, b in itertools.combinations(some, 2))
+    ]
+    say = Speaker(program)
+    tensors = [n for n in program.inputs if program.sorts[n] == "Tensor"]
+    exchanged = list(_exchanged_maps(program, say))
+    for a, b in itertools.combinations(tensors, 2):
+        changes = tuple(
+            (name, path, Var(b if term.name == a else a))
+            for name, whole in program.lines.items()
+            for path, term, _ in places(whole)
+            if isinstance(term, Var) and term.name in (a, b) and program.sorts.get(name) != "Size"
+        )
+        exchanged.append(
+            Edit(changes, f"{say.name(a)} and {say.name(b)} have changed places", 1.0, ("exchanged", a, b))
+        )
+    return sorted(single + together + exchanged, key=lambda edit: edit.cost)
+
+
+def _exchanged_maps(program: Program, say: Speaker) -> Iterator[Edit]:
+    """Two linear maps in each other's places, biases included."""
+    maps = [
+        (name, path, term)
+        for name, whole in program.lines.items()
+        for path, term, _ in places(whole)
+        if isinstance(term, App) and term.function == "linear"
+    ]
+    for (a, at_a, one), (b, at_b, two) in itertools.combinations(maps, 2):
+        (x, *of_one), (y, *of_two) = one.arguments, two.arguments
+        if isinstance(of_one[0], Var) and isinstance(of_two[0], Var):
+            words = f"{say.name(of_one[0].name)} and {say.name(of_two[0].name)} have changed places"
+            changes = ((a, at_a, App("linear", (x, *of_two))), (b, at_b, App("linear", (y, *of_one))))
+            yield Edit(changes, words, 1.0, ("exchanged", a, b))
+
+
+def _shared(some: list[Edit]) -> str:
+    """The words of one thing done in several places."""
+    words = list(dict.fromkeys(edit.words for edit in some))
+    if len(words) == 1:
+        return words[0]
+    ends = {rest for _, _, rest in (text.partition(", ") for text in words)}
+    if len(ends) == 1 and all(text.startswith("for ") for text in words):  # for the mean and the variance, …
+        places = [text.partition(", ")[0].removeprefix("for ") for text in words]
+        return f"for {', '.join(places[:-1])} and {places[-1]}, {ends.pop()}"
+    return " and ".join(words[:2]) + (", and likewise elsewhere" if len(words) > 2 else "")

@@ -1,0 +1,100 @@
+"""The words that the steps of a right answer are written in, and those that wrong answers may be made of.
+
+Each is a plain function. Its annotations say of what kind an argument is, so that edits know what may stand there;
+its docstring is what a sentence to the student calls it: a noun, and after a semicolon what happens to several things
+when it is done to them besides. None knows of any exercise.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from autograder.diagnosis.vocabulary import axes, layers, layout, masks, numbers
+from autograder.diagnosis.vocabulary.axes import mean, normalise, size, softmax, total, transpose
+from autograder.diagnosis.vocabulary.kinds import Bias, Mask
+from autograder.diagnosis.vocabulary.layers import linear, merge_heads, split_heads
+from autograder.diagnosis.vocabulary.layout import (
+    alternate,
+    arange,
+    column,
+    flat_windows,
+    for_heads_and_queries,
+    rows,
+    windows,
+)
+from autograder.diagnosis.vocabulary.masks import hide
+from autograder.diagnosis.vocabulary.numbers import at_most, cos, gelu, less, sin, square
+
+__all__ = [
+    "FAMILIES",
+    "FUNCTIONS",
+    "INF",
+    "KINDS",
+    "NOUNS",
+    "VERBS",
+    "Bias",
+    "Mask",
+    "alternate",
+    "arange",
+    "at_most",
+    "column",
+    "cos",
+    "flat_windows",
+    "for_heads_and_queries",
+    "gelu",
+    "hide",
+    "less",
+    "linear",
+    "mean",
+    "merge_heads",
+    "normalise",
+    "rows",
+    "sin",
+    "size",
+    "softmax",
+    "split_heads",
+    "square",
+    "total",
+    "transpose",
+    "windows",
+]
+
+INF = math.inf
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: function
+    for module in (numbers, axes, masks, layers, layout)
+    for name, function in vars(module).items()
+    if getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
+}
+KINDS: dict[str, tuple[str, ...]] = {
+    name: tuple(kind for argument, kind in function.__annotations__.items() if argument not in ("return", "parts"))
+    for name, function in FUNCTIONS.items()
+}
+NOUNS: dict[str, str] = {name: (function.__doc__ or "").split(";")[0] for name, function in FUNCTIONS.items()}
+VERBS: dict[str, str] = {name: (function.__doc__ or "").split("; ")[-1] for name, function in FUNCTIONS.items()}
+
+# Functions that stand in for one another, in the order of their arguments.
+FAMILIES = (
+    ("add", "subtract", "multiply", "divide"),
+    ("add", "at_least"),
+    ("divide", "floor_divide"),
+    ("matmul", "multiply"),
+    ("mean", "total", "largest", "median", "mean_by_one_less", "mean_by_one_more", "mean_without_axis"),
+    ("total", "total_without_axis", "root_of_squares"),
+    ("square", "absolute"),
+    ("sin", "cos"),
+    ("gelu", "relu", "gelu_by_tanh", "gelu_without_root", "silu", "sigmoid", "tanh"),
+    ("transpose", "axes_reversed", "read_on"),
+    ("linear", "linear_turned"),
+    ("normalise", "normalise_uncentred", "normalise_unbiased"),
+    tuple(name for name in FUNCTIONS if name.startswith("split_")),
+    tuple(name for name in FUNCTIONS if name.startswith("merge_")),
+    tuple(name for name in FUNCTIONS if name.startswith("hide")),
+    ("alternate", "side_by_side"),
+    ("rows", "last_rows", "row_for_all"),
+    ("less", "at_most", "greater", "at_least_as", "equal"),
+    ("for_heads_and_queries", "for_queries", "for_heads_and_keys"),
+    tuple(name for name in FUNCTIONS if name.startswith("windows")),
+    tuple(name for name in FUNCTIONS if name.startswith("flat_")),
+    (*(name for name in FUNCTIONS if name.startswith("softmax")), "exponentials", "sigmoids", "shares", "hardest"),
+)

@@ -1,0 +1,172 @@
+"""Diagnosis by search: steps are the reference once more, and a small change of them explains what is on no list."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import diagnosis, probe
+from autograder.diagnosis import dataflow, rules, search
+from autograder.exercise import Parameter
+from autograder.exercises import EXERCISES, find
+from autograder.judge import judge
+from tests.answers import found
+
+WITH_STEPS = {name: exercise for name, exercise in EXERCISES.items() if exercise.steps}
+
+
+def of(values):
+    return tuple(torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in values)
+
+
+def parts(answer):
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+@pytest.mark.parametrize("exercise", WITH_STEPS.values(), ids=WITH_STEPS)
+def test_steps_are_the_reference(exercise):
+    """Called as a function and run as dataflow alike, in values and gradients, in every case of three draws."""
+    base = next(answer for name, answer in found("right") if name == exercise.name)
+    program = dataflow.read(exercise.steps)
+    for seed in range(3):
+        for case in exercise.cases(np.random.default_rng(seed)):
+            if case.dtype != "float64":
+                continue
+            weights = {}
+            if case.build is not None:
+                module = base(*case.build).double()
+                with torch.no_grad():
+                    for parameter in module.parameters():
+                        parameter.normal_()
+                own = {n: (Parameter(n, tuple(p.shape), p.requires_grad), p) for n, p in module.named_parameters()}
+                weights = next(exercise.mappings(own, case.build))
+            inputs = tuple(
+                v.requires_grad_(v.is_floating_point()) if torch.is_tensor(v) else v for v in of(case.inputs)
+            )
+            want = parts(exercise.reference(case.build, inputs, weights))
+            given = dataflow.bound(exercise.steps, case.build, inputs, weights)
+            got = parts(dataflow.Machine(program, given).run_again(program.lines))
+            for mine, theirs in zip(got, want, strict=True):
+                if theirs.dtype == torch.bool:
+                    assert torch.equal(mine, theirs)
+                else:  # a table may be in float32: its angles are as exact as that
+                    exact = theirs.dtype == torch.float64
+                    atol = (2e-6 if exact else 1e-3) * float(theirs.detach().abs().max())
+                    torch.testing.assert_close(mine.to(theirs.dtype), theirs, rtol=1e-6, atol=atol)
+            if case.differentiate:
+                leaves = [v for v in inputs if torch.is_tensor(v) and v.requires_grad]
+                gradients = [torch.autograd.grad(sum(p.square().sum() for p in some), leaves) for some in (got, want)]
+                for mine, theirs in zip(*gradients, strict=True):
+                    torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6 * float(theirs.abs().max()))
+
+
+def test_the_search_knows_no_exercise():
+    for file in Path(diagnosis.__file__).parent.rglob("*.py"):
+        imported = {
+            name
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
+        }
+        assert not {
+            name for name in imported if name.startswith(("headroom", "autograder.exercises", "autograder.judge"))
+        }
+
+
+# Wrong answers on no list, and what is said of them.
+EXPLAINED = [
+    ("scaled_dot_product_attention", "softmax_twice", "for the weights, the softmax is taken twice"),
+    ("scaled_dot_product_attention", "mask_of_the_first_sample", "the mask of the first sample is used for all"),
+    ("attention_scores", "eight_for_every_width", "the scores are divided by 8"),
+    ("attention_scores", "scaled_by_an_integer_root", "the scores are divided by √d_k rounded to a whole number"),
+    ("sinusoidal_encoding", "relative_position", "the positions are also divided by n_tokens"),
+    ("LayerNorm", "GammaTwice", "`gamma` is squared"),
+    ("LayerNorm", "MeanDetached", "no gradient flows back from the centred values to `x`"),
+    ("RMSNorm", "EpsSquared", "`eps` is squared"),
+    ("softmax_backward", "off_diagonal_twice", "the row terms are also multiplied by 2"),
+    ("MultiHeadSelfAttention", "ReluOnQueries", "the queries are put through ReLU"),
+    ("MultiHeadSelfAttention", "DetachedScores", "no gradient flows back through the scores"),
+]
+
+
+def judged(exercise, name, seed=0):
+    answer = next(a for e, a in found("wrong") if e == exercise and a.__name__ == name)
+    return judge(find(exercise), lambda request: probe.answer(request, answer), seed)
+
+
+@pytest.mark.parametrize(("exercise", "answer", "words"), EXPLAINED)
+def test_a_small_change_explains_what_is_on_no_list(exercise, answer, words):
+    for seed in range(3):
+        (mistake,) = judged(exercise, answer, seed).mistakes
+        assert (mistake.key, mistake.name) == (diagnosis.KEY, words)
+
+
+def test_sizes_name_an_unknown_factor():
+    def attention_scores(q, k):
+        return q @ k.mT / np.sqrt(q.shape[-1]) * np.sqrt(2 / k.shape[-2])
+
+    verdict = judge(find("attention_scores"), lambda request: probe.answer(request, attention_scores), 0)
+    assert "√(2 / n_keys) times the expected one" in verdict.text()
+
+
+def test_code_that_raises_is_never_explained():
+    def attention_scores(q, k):
+        return q @ k
+
+    def raises_for_some(q, k):
+        if q.dim() != 3:
+            raise ValueError("three axes")
+        return q @ k.mT / 8
+
+    for answer in (attention_scores, raises_for_some):
+        verdict = judge(find("attention_scores"), lambda request, answer=answer: probe.answer(request, answer), 0)
+        assert all(mistake.key != diagnosis.KEY for mistake in verdict.mistakes)
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "softmax_backward", "scaled_dot_product_attention"])
+def test_what_agrees_on_nothing_but_zeros_is_not_explained(name):
+    exercise = find(name)
+    program = dataflow.read(exercise.steps)
+    seen = []
+    for case in exercise.cases(np.random.default_rng(0)):
+        weights = {role: torch.ones(case.build[0], dtype=torch.float64) for role in exercise.needs}
+        shapes = exercise.shape(case) if exercise.parts else (exercise.shape(case),)
+        zeros = tuple(np.zeros(shape) for shape in shapes)
+        values = dataflow.bound(exercise.steps, case.build, of(case.inputs), weights)
+        near = lambda n, part, zeros=zeros: part.shape == zeros[n].shape and not part.any()  # noqa: E731
+        seen.append(diagnosis.Observed(values, zeros, near, lambda answer: True))
+    assert diagnosis.explain(program, seen) is None
+
+
+@pytest.mark.parametrize("exercise", WITH_STEPS.values(), ids=WITH_STEPS)
+def test_a_step_that_is_left_out_is_not_named(exercise):
+    program = dataflow.read(exercise.steps)
+    for edit in rules.edits(program):
+        if edit.key[0] == "without":
+            line, path, kept = edit.changes[0]
+            step = dataflow.at(program.lines[line], path)
+            gone = dataflow.names_in(step) - dataflow.names_in(kept) - set(program.inputs)
+            assert "missing" in edit.words or "not used" in edit.words or edit.words.endswith(("by", ""))
+            assert not any(
+                f"the {name.replace('_', ' ')} " in edit.words.split(" is missing")[0].split(" and the ")[0]
+                for name in gone
+            )
+
+
+def test_the_search_is_bounded_by_tries_and_ends_alike(monkeypatch):
+    first = judged("LayerNorm", "Clipped", 0)
+    assert first == judged("LayerNorm", "Clipped", 0)
+    monkeypatch.setattr(search, "MAX_STEPS", 50)
+    assert judged("LayerNorm", "GammaTwice", 0).mistakes == ()
+
+
+def test_no_time_is_asked_for():
+    assert "time" not in inspect.getsource(search).split()
