@@ -82,7 +82,7 @@ class Speaker:
         if self.name(name).startswith("`"):
             return "is"
         last = self.name(name).strip("`").split(" of ")[0].split("_")[-1]
-        return "are" if last.endswith("s") and not last.endswith("ss") else "is"
+        return "are" if last.endswith("s") and not last.endswith(("ss", "bias")) else "is"
 
     def done(self, verb: str, name: str) -> str:
         """ "are squared" of several things, in the number of a name."""
