@@ -1,0 +1,356 @@
+"""Whether a changed answer still does what the original does, on far more than the judge tries."""
+
+import functools
+import inspect
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from autograder import probe
+from autograder.exercise import Case, Exercise
+from benchmarks.mutation.inputs import further
+
+NEAR = {"float64": 3e-6, "float32": 3e-4}  # differences up to this share of the largest number are rounding
+SEEDS = range(1000, 1004)  # of further cases like the judge's
+VARIED = 1  # of these, how many are tried in other ways too
+# Which two parts of an object are exchanged in the changed one: the object (numbers in its name as *), and the two.
+Layout = tuple[tuple[tuple[str, ...], str, str], ...]
+
+
+@dataclass(frozen=True)
+class Try:
+    """Calls of one object, or of the function, and under which conditions.
+
+    Attributes:
+        way: what is tried, in a few words; differences are listed by it.
+        calls: cases of the same constructor's arguments.
+        dtype: "float64", with all parameters and buffers made float64; "float32": the object as it was built.
+        train: in training mode.
+        contiguous: False: arrays lie in memory in another order.
+        differentiate: gradients are compared too.
+    """
+
+    way: str
+    calls: tuple[Case, ...]
+    dtype: str = "float64"
+    train: bool = False
+    contiguous: bool = True
+    differentiate: bool = False
+
+
+@dataclass
+class _Done:
+    """What came of a try: per call its arrays and what else can be seen of it; or what was raised."""
+
+    arrays: list[np.ndarray]
+    seen: list[str]
+    error: str = ""
+
+
+def differences(exercise: Exercise, original: Any, changed: Any) -> dict[str, str]:
+    """Ways in which the two differ, each with the first input where they do; empty: the same wherever it was tried."""
+    with torch.random.fork_rng(devices=[]), probe.exact():
+        if exercise.reference is None:
+            return _measured(exercise, changed)
+        layout: Layout | None = ()
+        found: dict[str, str] = {}
+        if inspect.isclass(original):
+            layout = _layout(exercise, original, changed)
+            if layout is None:
+                return {"other parameters": "they cannot be set beside those of the original"}
+            found = _at_the_start(exercise, original, changed, layout)
+        for one, wanted in _wanted(exercise, original):
+            if one.way not in found and (how := _different(wanted, _done(exercise, changed, one, layout), one.dtype)):
+                found[one.way] = f"{one.calls[-1].label}: {how}"
+        return found
+
+
+@functools.lru_cache(maxsize=1)
+def _wanted(exercise: Exercise, original: Any) -> list[tuple[Try, _Done]]:
+    """All tries that the original can do, and what it does."""
+    done = ((one, _done(exercise, original, one)) for one in _tries(exercise))
+    return [(one, it) for one, it in done if not it.error and all(np.isfinite(a).all() for a in it.arrays)]
+
+
+def _tries(exercise: Exercise) -> Iterator[Try]:
+    differentiate = any(case.differentiate for case in exercise.cases(np.random.default_rng(0)))
+    for seed in SEEDS:
+        cases = [case for case in exercise.cases(np.random.default_rng(seed)) if case.dtype == "float64"]
+        for case in cases:
+            yield Try("other cases of the same sizes", (case,), differentiate=differentiate)
+            if seed - SEEDS[0] < VARIED:
+                yield from _varied(case, differentiate)
+        if seed - SEEDS[0] < VARIED:
+            for one, other in itertools.pairwise(cases):
+                if one.build == other.build:
+                    yield Try("calls in turn", (one, other, one))
+    for group in further(exercise.name, np.random.default_rng(2000)):
+        for case in group:
+            yield Try("other sizes", (case,), differentiate=differentiate)
+            yield Try("other sizes, float32", (case,), dtype="float32")
+        yield Try("calls in turn", (*group, group[0]))
+        yield Try("calls in turn, training mode", (*group, group[0]), train=True)
+
+
+def _varied(case: Case, differentiate: bool) -> Iterator[Try]:
+    yield Try("training mode", (case,), train=True, differentiate=differentiate)
+    yield Try("float32", (case,), dtype="float32")
+    yield Try("not contiguous", (case,), contiguous=False, differentiate=differentiate)
+    another = replace(case, inputs=tuple(_flipped(value) for value in case.inputs))
+    yield Try("calls in turn", (case, another, case))
+    for factor in (1e3, 1e-3, 0.0):
+        inputs = tuple(factor * v if _floats(v) else v for v in case.inputs)
+        if _holds_shares(case):
+            continue
+        label = f"{case.label}, times {factor:g}"
+        yield Try("extreme numbers", (replace(case, inputs=inputs, label=label),), differentiate=differentiate)
+        yield Try("extreme numbers, float32", (replace(case, inputs=inputs, label=label),), dtype="float32")
+
+
+def _holds_shares(case: Case) -> bool:
+    """Whether an input holds rows of weights that add up to 1, and must go on doing so."""
+    return any(_floats(v) and v.ndim and v.shape[-1] > 1 and np.allclose(v.sum(-1), 1) for v in case.inputs)
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def _flipped(value: Any) -> Any:
+    return value[::-1].copy() if _floats(value) and value.ndim else value
+
+
+# --- Running -----------------------------------------------------------------------------------------------------
+
+
+def _done(exercise: Exercise, target: Any, one: Try, layout: Layout = ()) -> _Done:
+    done = _Done([], [])
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, one.dtype))
+    try:
+        call = _built(target, one, layout) if inspect.isclass(target) else target
+        for number, case in enumerate(one.calls):
+            _called(exercise, call, case, one, number, layout, done)
+    except Exception as error:
+        done.error = f"raises {type(error).__name__}"
+    finally:
+        torch.set_default_dtype(before)
+    return done
+
+
+def _built(target: Any, one: Try, layout: Layout) -> nn.Module:
+    """An object with parameters that are the same for all who have them."""
+    torch.default_generator.manual_seed(0)  # manual_seed itself asks every kind of device, which takes 3 ms
+    module = target(*one.calls[0].built_with)
+    if one.dtype == "float64":
+        module.double()
+    module.train(one.train)
+    named = dict(module.named_parameters())
+    rng = np.random.default_rng(7)
+    with torch.no_grad():
+        for name in named:
+            parameter = named[_exchanged(name, layout)]
+            shape = parameter.shape
+            if len(shape) > 1:
+                values = rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
+            else:
+                values = rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape)
+            if parameter.requires_grad:  # others are tables and constants of the student's own
+                parameter.copy_(torch.from_numpy(np.asarray(values)))
+    return module
+
+
+def _called(exercise: Exercise, call: Any, case: Case, one: Try, number: int, layout: Layout, done: _Done) -> None:
+    inputs, leaves, before = [], [], []
+    for value in case.inputs:
+        value = probe.made(value)
+        if isinstance(value, np.ndarray):
+            value = value.astype(one.dtype) if value.dtype.kind == "f" else value.copy()
+            if not one.contiguous:
+                value = np.asfortranarray(value)
+            before.append(value.copy())
+            if exercise.library == "torch":
+                value = torch.from_numpy(value)
+                if value.is_floating_point() and one.differentiate:
+                    leaves.append(value.requires_grad_())
+                    value = value.view_as(value)
+        inputs.append(value)
+    torch.default_generator.manual_seed(number)
+    output = _in_turns(call, inputs, case)
+    parts = list(output) if isinstance(output, list | tuple) else [output]
+    done.seen.append(f"{len(parts)} results")
+    for part in parts:
+        array = part.detach().numpy() if isinstance(part, Tensor) else part
+        if not isinstance(array, np.ndarray | np.generic):
+            done.seen.append(type(part).__name__)
+            continue
+        done.arrays.append(np.array(array))
+        done.seen.append(f"{array.dtype}")
+    arrays = [value for value in inputs if isinstance(value, Tensor | np.ndarray)]
+    now = [value.detach().numpy() if isinstance(value, Tensor) else value for value in arrays]
+    changed = not all(np.array_equal(a, b) for a, b in zip(now, before, strict=True))
+    done.seen.append("its input changed" if changed else "its input unchanged")
+    if not one.differentiate:
+        return
+    weights = dict(call.named_parameters()) if isinstance(call, nn.Module) else {}
+    weights = {name: weights[_exchanged(name, layout)] for name in weights}
+    wanted = [*leaves, *(w for w in weights.values() if w.requires_grad)]
+    rng = np.random.default_rng(9)
+    pairs = [(p, torch.from_numpy(rng.normal(size=p.shape)).to(p.dtype)) for p in parts if isinstance(p, Tensor)]
+    pairs = [(part, given) for part, given in pairs if part.requires_grad and part.is_floating_point()]
+    if pairs and wanted:
+        outputs, given = zip(*pairs, strict=True)
+        gradients = torch.autograd.grad(outputs, wanted, given, allow_unused=True)
+        done.arrays += [np.zeros(w.shape) if g is None else g.numpy() for w, g in zip(wanted, gradients, strict=True)]
+    else:
+        done.arrays += [np.zeros(w.shape) for w in wanted]
+
+
+def _in_turns(call: Any, inputs: list[Any], case: Case) -> Any:
+    if case.steps is None:
+        return call(*inputs)
+    outputs, state = [], None
+    for piece in inputs[0].split(case.steps, dim=1):
+        output, state = call(piece, *inputs[1:], state)
+        outputs.append(output)
+    return torch.cat(outputs, dim=1)
+
+
+def _different(wanted: _Done, got: _Done, dtype: str) -> str:
+    if got.error:
+        return got.error
+    if wanted.seen != got.seen:
+        return next(f"{b} in place of {a}" for a, b in itertools.zip_longest(wanted.seen, got.seen) if a != b)
+    if len(wanted.arrays) != len(got.arrays):
+        return "more or fewer arrays"
+    size = 1e-3
+    for a, b in zip(wanted.arrays, got.arrays, strict=True):
+        if a.shape != b.shape:
+            return "another shape"
+        if a.dtype.kind != "f":
+            if not np.array_equal(a, b):
+                return "other values"
+            continue
+        size = max(1e-3, float(np.abs(a).max(initial=0.0)))
+        with np.errstate(invalid="ignore"):
+            if not np.all(np.abs(a - b) <= NEAR[dtype] * size):
+                return f"off by {np.abs(a - b).max():.2g} of {size:.2g}"
+    return ""
+
+
+# --- Parameters --------------------------------------------------------------------------------------------------
+
+
+def _layout(exercise: Exercise, original: Any, changed: Any) -> Layout | None:
+    """Which parts of its objects the changed one has exchanged; None if it does not do the same however they lie."""
+    case = next(c for c in exercise.cases(np.random.default_rng(SEEDS[0])) if c.dtype == "float64")
+    ours, theirs = (_shapes(target, case) for target in (original, changed))
+    if ours.keys() != theirs.keys():
+        return None
+    one = Try("", (case,))
+    wanted = _done(exercise, original, one)
+    for layout in _layouts(ours):
+        if all(shape == theirs[_exchanged(name, layout)] for name, shape in ours.items()):
+            got = _done(exercise, changed, one, layout)
+            if not _different(wanted, got, "float64"):
+                return layout
+    return None
+
+
+def _shapes(target: Any, case: Case) -> dict[str, tuple[int, ...]]:
+    module = target(*case.built_with)
+    return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+
+
+def _layouts(names: Iterable[str]) -> Iterator[Layout]:
+    """Nothing exchanged; then two parts of one object, of the same make; then two such exchanges."""
+    yield ()
+    members: dict[tuple[str, ...], dict[str, set[tuple[str, ...]]]] = {}
+    for name in names:
+        parts = tuple(name.split("."))
+        for n, part in enumerate(parts):
+            owner = tuple("*" if one.isdigit() else one for one in parts[:n])
+            members.setdefault(owner, {}).setdefault(part, set()).add(parts[n + 1 :])
+    swaps = [
+        (owner, one, other)
+        for owner, inside in members.items()
+        for one, other in itertools.combinations(inside, 2)
+        if inside[one] == inside[other]
+    ]
+    for swap in swaps:
+        yield (swap,)
+    yield from itertools.islice(itertools.permutations(swaps, 2), 600)
+
+
+def _exchanged(name: str, layout: Layout) -> str:
+    """The name of what stands in a parameter's place."""
+    parts = name.split(".")
+    for owner, one, other in layout:
+        n = len(owner)
+        if len(parts) > n and all(b in ("*", a) for a, b in zip(parts, owner, strict=False)):
+            parts[n] = {one: other, other: one}.get(parts[n], parts[n])
+    return ".".join(parts)
+
+
+def _at_the_start(exercise: Exercise, original: Any, changed: Any, layout: Layout) -> dict[str, str]:
+    """Differences of the objects as they were built: values that parameters start from, and what is trained."""
+    found: dict[str, str] = {}
+    case = next(iter(exercise.cases(np.random.default_rng(SEEDS[0]))))
+    built = []
+    for target in (original, changed):
+        torch.default_generator.manual_seed(0)
+        built.append(dict(target(*case.built_with).named_parameters()))
+    for name, a in built[0].items():
+        own = _exchanged(name, layout)
+        b = built[1][own]
+        if a.requires_grad != b.requires_grad:
+            found["what is trained"] = f"{own} {'is' if b.requires_grad else 'is not'} trained"
+        x, y = (t.detach().double().flatten() for t in (a, b))
+        if not x.numel():
+            continue
+        if torch.equal(x, y):
+            continue
+        flat = [bool((t == t[0]).all()) for t in (x, y)]
+        spread = [float(t.pow(2).mean().sqrt()) for t in (x, y)]
+        if flat != [False, False] or not 0.5 < spread[1] / max(spread[0], 1e-12) < 2:
+            found["start values"] = f"{own} starts from {_said(y)}, not {_said(x)}"
+    return found
+
+
+def _said(values: Tensor) -> str:
+    if bool((values == values[0]).all()):
+        return f"{float(values[0]):.4g}"
+    return f"numbers of about {float(values.pow(2).mean().sqrt()):.2g}"
+
+
+# --- Exercises without a reference -------------------------------------------------------------------------------
+
+
+def _measured(exercise: Exercise, changed: Any) -> dict[str, str]:
+    """Where every criterion measures, there is no original to equal: few inputs at a time must be measured as well."""
+    found: dict[str, str] = {}
+    for seed in SEEDS[:2]:
+        cases = exercise.cases(np.random.default_rng(seed))
+        wholes = [call for call in (_whole(changed, case, len(case.answer)) for case in cases)]
+        for case, whole in zip(cases, wholes, strict=True):
+            for size in (1, 2, 7):
+                part = _whole(changed, case, size)
+                if whole is None or part is None or not np.array_equal(part.argmax(-1), whole[:size].argmax(-1)):
+                    found["other sizes"] = f"{size} at a time"
+    return found
+
+
+def _whole(target: Any, case: Case, count: int) -> np.ndarray | None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        return target(torch.from_numpy(case.inputs[0][:count].copy())).detach().numpy()
+    except Exception:
+        return None
+    finally:
+        torch.set_default_dtype(before)
