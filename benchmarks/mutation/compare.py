@@ -49,6 +49,7 @@ class _Done:
 
     arrays: list[np.ndarray]
     seen: list[str]
+    dtypes: list[str]
     error: str = ""
 
 
@@ -65,8 +66,14 @@ def differences(exercise: Exercise, original: Any, changed: Any) -> dict[str, st
                 return {"other parameters": "they cannot be set beside those of the original"}
             found = _at_the_start(exercise, original, changed, layout)
         for one, wanted in _wanted(exercise, original):
-            if one.way not in found and (how := _different(wanted, _done(exercise, changed, one, layout), one.dtype)):
+            if one.way in found:
+                continue
+            got = _done(exercise, changed, one, layout)
+            if how := _different(wanted, got, one.dtype):
                 found[one.way] = f"{one.calls[-1].label}: {how}"
+            elif wanted.dtypes != got.dtypes:
+                how = f"{', '.join(got.dtypes)}, not {', '.join(wanted.dtypes)}"
+                found.setdefault(f"dtype of the result, {one.dtype} in", f"{one.calls[-1].label}: {how}")
         return found
 
 
@@ -129,7 +136,7 @@ def _flipped(value: Any) -> Any:
 
 
 def _done(exercise: Exercise, target: Any, one: Try, layout: Layout = ()) -> _Done:
-    done = _Done([], [])
+    done = _Done([], [], [])
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, one.dtype))
     try:
@@ -190,7 +197,7 @@ def _called(exercise: Exercise, call: Any, case: Case, one: Try, number: int, la
             done.seen.append(type(part).__name__)
             continue
         done.arrays.append(np.array(array))
-        done.seen.append(f"{array.dtype}")
+        done.dtypes.append(str(array.dtype))
     arrays = [value for value in inputs if isinstance(value, Tensor | np.ndarray)]
     now = [value.detach().numpy() if isinstance(value, Tensor) else value for value in arrays]
     changed = not all(np.array_equal(a, b) for a, b in zip(now, before, strict=True))
@@ -232,6 +239,8 @@ def _different(wanted: _Done, got: _Done, dtype: str) -> str:
     for a, b in zip(wanted.arrays, got.arrays, strict=True):
         if a.shape != b.shape:
             return "another shape"
+        if a.dtype.kind != b.dtype.kind:
+            return f"{b.dtype} in place of {a.dtype}"
         if a.dtype.kind != "f":
             if not np.array_equal(a, b):
                 return "other values"
