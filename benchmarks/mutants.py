@@ -27,6 +27,7 @@ import os
 import pkgutil
 import platform
 import random
+import re
 import resource
 import signal
 import sys
@@ -318,6 +319,12 @@ def run(todo: list[Mutant], draws: int, workers: int, store: Path, seconds: int 
             child.stop()
 
 
+def sampled(items: list[Mutant], count: int, seed: str) -> list[Mutant]:
+    """So many of them, in their order."""
+    chosen = random.Random(seed).sample(range(len(items)), min(count, len(items)))
+    return [items[at] for at in sorted(chosen)]
+
+
 def kept(store: Path) -> dict[str, Record]:
     """What an earlier run has finished, by key. A line that it did not finish writing is left out."""
     records = {}
@@ -341,7 +348,8 @@ def grader_version() -> str:
 def reasons() -> list[dict[str, Any]]:
     """The survivors that are right by the task's text: [[equivalent]] tables with `exercise`, `change` and `reason`.
 
-    Without `exercise` it holds for all; with `where` in place of `change`, for all that differ in these ways only.
+    In place of `change`: `where`, ways in which it may differ, and, if need be, `what`, a pattern of what is said of
+    each. Without `exercise` it holds for all but those in `except`.
     """
     return tomllib.loads(LISTED.read_text(encoding="utf-8"))["equivalent"] if LISTED.exists() else []
 
@@ -351,9 +359,14 @@ def excused(record: Record, listed: list[dict[str, Any]]) -> bool:
     for entry in listed:
         if entry.get("exercise", record["exercise"]) != record["exercise"]:
             continue
-        if "change" in entry and entry["change"].strip() == record["diff"].strip():
-            return True
-        if "where" in entry and record["where"] and set(record["where"]) <= set(entry["where"]):
+        if record["exercise"] in entry.get("except", ()):
+            continue
+        if "change" in entry:
+            if entry["change"].strip() == record["diff"].strip():
+                return True
+        elif record["where"].keys() <= set(entry["where"]) and all(
+            re.search(entry.get("what", ""), what) for what in record["where"].values()
+        ):
             return True
     return False
 
@@ -440,7 +453,7 @@ def main() -> int:
         asked = {record["key"] for record in earlier if fate(record) != "refused"}
         every = {name: [mutant for mutant in own if mutant.key in asked] for name, own in every.items()}
     if given.sample is not None:
-        every = {n: random.Random(n).sample(own, min(given.sample, len(own))) for n, own in every.items()}
+        every = {n: sampled(own, given.sample, n) for n, own in every.items()}
 
     warm(files)
     records = kept(store)

@@ -302,17 +302,19 @@ def _of_call(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _of_slice(node: ast.Slice) -> Iterator[tuple[str, ast.AST]]:
-    for bound in ("lower", "upper", "step"):
-        value = getattr(node, bound)
-        bounds = {"lower": node.lower, "upper": node.upper, "step": node.step}
+    def with_bounds(**other: ast.expr | None) -> ast.Slice:
+        bounds = {"lower": node.lower, "upper": node.upper, "step": node.step} | other
+        return ast.Slice(bounds["lower"], bounds["upper"], bounds["step"])
+
+    if node.lower is None and node.upper is not None:
+        yield "slice", with_bounds(lower=ast.Constant(1))
+    for bound, value in (("lower", node.lower), ("upper", node.upper), ("step", node.step)):
         if value is None:
-            if bound == "lower" and node.upper is not None:
-                yield "slice", ast.Slice(**bounds | {bound: ast.Constant(1)})
             continue
-        yield "slice", ast.Slice(**bounds | {bound: None})
+        yield "slice", with_bounds(**{bound: None})
         if not isinstance(value, ast.Constant | ast.UnaryOp):
             for operator in (ast.Add(), ast.Sub()):
-                yield "slice", ast.Slice(**bounds | {bound: ast.BinOp(value, operator, ast.Constant(1))})
+                yield "slice", with_bounds(**{bound: ast.BinOp(value, operator, ast.Constant(1))})
 
 
 def _swapped(items: list[ast.expr]) -> Iterator[list[ast.expr]]:
