@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from autograder import probe
-from autograder.exercise import Case, Exercise
+from autograder.exercise import Case, Criterion, Exercise
+from autograder.judge import judge
 from benchmarks.mutation.inputs import further
 
 NEAR = {"float64": 3e-6, "float32": 3e-4}  # differences up to this share of the largest number are rounding
@@ -65,7 +66,7 @@ def differences(exercise: Exercise, original: Any, changed: Any) -> dict[str, st
         if inspect.isclass(original):
             layout = _layout(exercise, original, changed)
             if layout is None:
-                return {"other parameters": "they cannot be set beside those of the original"}
+                return _judged(exercise, original, changed)
             found = _at_the_start(exercise, original, changed, layout)
         for one, wanted in _wanted(exercise, original):
             if one.way in found:
@@ -356,7 +357,32 @@ def _said(values: Tensor) -> str:
     return f"numbers of about {float(values.pow(2).mean().sqrt()):.2g}"
 
 
-# --- Exercises without a reference -------------------------------------------------------------------------------
+# --- Without an original to equal --------------------------------------------------------------------------------
+
+
+def _judged(exercise: Exercise, original: Any, changed: Any) -> dict[str, str]:
+    """Where the parameters are others, such as one bias more: whether the judge, who can read them in many ways,
+    accepts further sizes as it does from the original."""
+    differentiate = any(case.differentiate for case in exercise.cases(np.random.default_rng(0)))
+    for group in further(exercise.name, np.random.default_rng(2000)):
+        cases = [replace(case, tag="values", differentiate=differentiate) for case in group]
+        asked = replace(
+            exercise,
+            cases=lambda rng, cases=cases: cases,
+            drawn=None,
+            criteria=(Criterion("values", "values", 0.5), Criterion("gradients", "gradients", 0.5)),
+            mistakes=(),
+            variation=None,
+            stages=None,
+            properties=(),
+        )
+        first, second = (
+            judge(asked, lambda request, target=target: probe.answer(request, target), 0)
+            for target in (original, changed)
+        )
+        if first.passed and not second.passed:
+            return {"other parameters": f"{cases[0].label}: {second.headline}"}
+    return {}
 
 
 def _measured(exercise: Exercise, changed: Any) -> dict[str, str]:
