@@ -328,9 +328,13 @@ def _at_the_start(exercise: Exercise, original: Any, changed: Any, layout: Layou
     found: dict[str, str] = {}
     case = next(iter(exercise.cases(np.random.default_rng(SEEDS[0]))))
     built = []
-    for target in (original, changed):
-        torch.default_generator.manual_seed(0)
-        built.append(dict(target(*case.built_with).named_parameters()))
+    try:
+        torch.use_deterministic_algorithms(True)  # what is never set is then NaN
+        for target in (original, changed):
+            torch.default_generator.manual_seed(0)
+            built.append(dict(target(*case.built_with).named_parameters()))
+    finally:
+        torch.use_deterministic_algorithms(False)
     more = [name for name, p in built[1].items() if p.requires_grad and name not in built[0]]
     if more:
         found["more parameters"] = f"{more[0]} is trained too"
@@ -343,6 +347,9 @@ def _at_the_start(exercise: Exercise, original: Any, changed: Any, layout: Layou
             found["what is trained"] = f"{own} {'is' if b.requires_grad else 'is not'} trained"
         x, y = (t.detach().double().flatten() for t in (a, b))
         if not x.numel() or torch.equal(x, y):
+            continue
+        if bool(y.isnan().any()):
+            found["uninitialised"] = f"{own} starts from whatever lies in memory"
             continue
         flat = [bool((t == t[0]).all()) for t in (x, y)]
         spread = [float(t.pow(2).mean().sqrt()) for t in (x, y)]
