@@ -476,6 +476,8 @@ def main() -> int:
     print(*(shown(record) + "\n" for record in survivors), sep="\n")
     text = report(done, given.seeds)
     print(text)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{len(todo):,} were to be judged; that took {used.ru_utime + used.ru_stime:,.0f} s of processor time.")
     if stopped:
         print(f"Stopped: {total - sum(map(len, done.values())):,} are still to be judged; the same command goes on.")
     elif len(chosen) == len(EXERCISES) and given.sample is None and not given.again:
