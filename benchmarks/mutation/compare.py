@@ -20,6 +20,7 @@ from benchmarks.mutation.inputs import further
 NEAR = {"float64": 5e-6, "float32": 1e-3}  # differences up to this share of the largest number are rounding
 SEEDS = range(1000, 1002)  # of further cases like the judge's
 VARIED = 1  # of these, how many are tried in other ways too
+LARGEST = 1e4  # number that an input holds; beyond, even hidden scores may exceed 10⁹
 # Which two parts of an object are exchanged in the changed one: the object (numbers in its name as *), and the two.
 Layout = tuple[tuple[tuple[str, ...], str, str], ...]
 
@@ -121,7 +122,11 @@ def _varied(case: Case, differentiate: bool) -> Iterator[Try]:
     yield Try("calls in turn", (case, another, case))
     if _holds_shares(case) or not case.single:
         return
-    for factor in (30.0, 1e-3, 0.0):
+    masked = any(isinstance(v, np.ndarray) and v.dtype.kind == "b" for v in case.inputs)
+    largest = max((float(np.abs(v).max(initial=0.0)) for v in case.inputs if _floats(v)), default=0.0)
+    for factor in (30.0 if masked else 1e3, 1e-3, 0.0):
+        if factor * largest > LARGEST:
+            continue
         inputs = tuple(factor * v if _floats(v) else v for v in case.inputs)
         label = f"{case.label}, times {factor:g}"
         yield Try("extreme numbers", (replace(case, inputs=inputs, label=label),), differentiate=differentiate)
