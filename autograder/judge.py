@@ -338,8 +338,11 @@ class _Trial:
         if telling is not None and not fits:
             complete = readings and self._reference(telling, readings[0][telling]) is not None
             guessed = not complete or bool(reading.unsaid(self.parameters[telling], self.roles[telling]))
-            if found := self._by_effect(telling, ask, guessed):
+            found = self._by_effect(telling, ask, guessed)
+            if found and self._reference(telling, found[telling]) is not None:
                 fits, readings = [found], [found, *readings]
+            elif found:  # some roles are not there at all
+                readings.insert(1, found)
 
         def judged(weights: list[Weights]) -> tuple[list[Parts | None], int]:
             expected = [self._reference(i, roles) for i, roles in enumerate(weights)]
@@ -389,7 +392,8 @@ class _Trial:
         (shape,) = self._shapes_of(self.cases[i])
 
         def run(numbers: Mapping[str, np.ndarray]) -> tuple[np.ndarray, reading.Gradients] | None:
-            request = self._request(i) | {"weights": dict(numbers), "cotangents": [reading.cotangent(shape).numpy()]}
+            asked = {"weights": dict(numbers), "cotangents": [reading.cotangent(shape).numpy()], "watch": False}
+            request = self._request(i) | asked
             (reply,) = self._asked(ask, {"do": "run", "cases": [request]}, 1)
             outcome = _outcome(reply, False)
             if outcome.output is None or outcome.weight_gradients is None:
@@ -407,7 +411,7 @@ class _Trial:
         if recipe is None:
             return None
         found = [self._read(recipe, j) for j in range(len(self.cases))]
-        return found if self._reference(i, found[i]) is not None else None
+        return found if found[i] else None
 
     def _read(self, recipe: reading.Recipe, j: int) -> Weights:
         """The weights of case j by a recipe; none where it does not fit."""
@@ -426,7 +430,7 @@ class _Trial:
         if missing and registered >= sum(math.prod(roles[name].shape) for name in self.exercise.needs):
             return f"I cannot tell which of your parameters are {self._called(missing)}"
         unsaid = set() if missing else reading.unsaid(parameters, roles)
-        return f"I cannot tell from its name which of your parameters is {self._called(unsaid)}" if unsaid else ""
+        return f"I cannot tell by their names which of your parameters are {self._called(unsaid)}" if unsaid else ""
 
     def _called(self, names: Collection[str]) -> str:
         """Roles as the task calls them: "w_q, w_k and w_v"."""
@@ -537,7 +541,7 @@ class _Trial:
         failing = [outcome.error for outcome in outcomes if outcome.error]
         headline = f"{sum(right)} of {len(cases)} cases agree."
         if not (any(right) or mistakes) and (unread := self._unread()):
-            headline = f"{unread[0].upper()}{unread[1:]}. What agrees is only known once they can be told apart."
+            headline = f"{unread[0].upper()}{unread[1:]}: none of the ways to read them gives what your code returns."
         if not compared:
             headline = next(result.note for result in results if not result.holds)
         elif said := [*self.unsteady.values(), *self.conditions] if all(self.right) else []:

@@ -15,8 +15,12 @@ the other), then their names, then the order in which they were declared. Three 
 round, self- and cross-attention exchanged, lists for each kind of layer in place of a list of blocks. What a student
 has left out gets numbers of its own, so that the answer differs and the mistake can still be looked for. A reading
 is a guess about names only: whether it is the right one shows in the outputs.
+
+Where no such reading fits, `by_effect` finds out what each parameter is by what it does, in any layout and by any
+name: see there. It serves every exercise that says what its `roles` are (`roles_of` a module of headroom.reference).
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -75,18 +79,13 @@ class Unit:
         kind: "attention", "norm", "feed_forward", "linear" (any other map, convolution or table) or "tensor" (a bare
             parameter).
         name: the path in the student's module, such as "blocks.0.norm_1".
-        readings: the ways to read it, the likeliest first: each its tensors by the names that headroom.reference
-            gives them ("w_q.weight", "gamma", "expand.bias", "weight"; "" for a bare tensor).
+        tensors: by the names that headroom.reference gives them ("w_q.weight", "gamma", "expand.bias", "weight"; ""
+            for a bare tensor), as far as names and shapes tell.
     """
 
     kind: str
     name: str
-    readings: tuple[Weights, ...]
-
-    @property
-    def tensors(self) -> Weights:
-        """Its tensors, read in the likeliest way."""
-        return self.readings[0]
+    tensors: Weights
 
 
 def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
@@ -95,36 +94,36 @@ def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
 
     left, found = dict(parameters), {}
 
-    def take(kind: str, path: str, names: Sequence[str], readings: Sequence[Weights]) -> None:
-        found[min(map(list(parameters).index, names))] = Unit(kind, path, tuple(readings))
+    def take(kind: str, path: str, names: Sequence[str], tensors: Weights) -> None:
+        found[min(map(list(parameters).index, names))] = Unit(kind, path, tensors)
         for name in names:
             del left[name]
 
     for path in _paths(parameters):  # innermost first
         names = [name for name in left if _inside(name, path)]
         own = {name[len(path) + 1 if path else 0 :]: left[name] for name in names}
-        if readings := _attention(own, d_model, n_heads):
-            take("attention", path, names, readings)
+        if tensors := _attention(own, d_model, n_heads):
+            take("attention", path, names, tensors)
     for path in _paths(parameters):  # maps that stand in a block as they are: their names say which is which
         maps = [n.rpartition(".")[0] for n in left if _is_map(n, path) and role_of(n[len(path) :])]
         names = [name for name in left if name.rpartition(".")[0] in maps]
         own = {name[len(path) + 1 if path else 0 :]: left[name] for name in names}
-        if readings := _attention(own, d_model, n_heads):
-            take("attention", path, names, readings)
+        if tensors := _attention(own, d_model, n_heads):
+            take("attention", path, names, tensors)
     for path in _paths(parameters):
         names = [name for name in left if name.rpartition(".")[0] == path]
         own = {name.rpartition(".")[2]: left[name] for name in names}
         if path and names and all(tensor.shape == (d_model,) for _, tensor in own.values()):
             (read,) = layer_norm.mappings(own, (d_model,))
             read |= {part: numbers(path + part, (d_model,)) for part in ("gamma", "beta") if part not in read}
-            take("norm", path, names, [read])
+            take("norm", path, names, read)
         elif "weight" in own:
             tensors = {"weight": own.pop("weight")[1].squeeze()}
             if "bias" in own:
                 tensors["bias"] = own.pop("bias")[1]
-            take("linear", path, [f"{path}.{part}".lstrip(".") for part in tensors], [tensors])
+            take("linear", path, [f"{path}.{part}".lstrip(".") for part in tensors], tensors)
     for name in list(left):
-        take("tensor", name, [name], [{"": parameters[name][1]}])
+        take("tensor", name, [name], {"": parameters[name][1]})
     return _feed_forwards([found[at] for at in sorted(found)], d_model)
 
 
@@ -148,19 +147,19 @@ def _is_map(name: str, path: str) -> bool:
     return leaf == "weight" and bool(owner) and owner.rpartition(".")[0] == path
 
 
-def _attention(own: Parameters, d_model: int, n_heads: int) -> list[Weights]:
-    """The ways to read parameters as four square maps, if they are that and nothing else."""
+def _attention(own: Parameters, d_model: int, n_heads: int) -> Weights:
+    """Parameters as four square maps, if they are that and nothing else."""
     size = sum(tensor.numel() for _, tensor in own.values()) - 4 * d_model**2
     if not 0 <= size <= 4 * d_model or size % d_model:
-        return []
+        return {}
     from autograder.exercises import multi_head  # see `units`
 
-    readings = []
-    for weights in itertools.islice(multi_head.mappings(dict(own), (d_model, n_heads)), 24):
+    with contextlib.suppress(RuntimeError):  # heads of many shapes
+        weights = next(multi_head.mappings(dict(own), (d_model, n_heads)))
         squares = [weights.get(f"{role}_weight") for role in "qkvo"]
         if all(square is not None and square.shape == (d_model, d_model) for square in squares):
-            readings.append({f"w_{role.replace('_', '.')}": tensor for role, tensor in weights.items()})
-    return readings
+            return {f"w_{role.replace('_', '.')}": tensor for role, tensor in weights.items()}
+    return {}
 
 
 def _feed_forwards(found: list[Unit], d_model: int) -> list[Unit]:
@@ -183,10 +182,9 @@ def _feed_forwards(found: list[Unit], d_model: int) -> list[Unit]:
                 used += [vector for vector in vectors if len(vector.tensors[""]) == size][:1]
             vectors = [vector for vector in vectors if vector not in used]
         biases = {len(unit.tensors[""]): unit.tensors[""] for unit in used[2:]}
-        readings = [_as_feed_forward(pair, biases, d_model, turned) for turned in ((True, False) if raw else (False,))]
         name = _shared(first.name, second.name)
         place = max(found.index(unit) for unit in pair)
-        joined.append((place, Unit("feed_forward", name, tuple(readings)), used))
+        joined.append((place, Unit("feed_forward", name, _as_feed_forward(pair, biases, d_model)), used))
     for place, unit, _ in joined:
         found[place] = unit
     gone = [id(unit) for _, _, used in joined for unit in used]
@@ -201,11 +199,11 @@ def _is_wide(unit: Unit, d_model: int) -> bool:
     return unit.kind in ("linear", "tensor") and _matrix(unit).dim() == 2 and d_model in _matrix(unit).shape
 
 
-def _as_feed_forward(pair: list[Unit], biases: dict[int, Tensor], d_model: int, turned: bool) -> Weights:
-    """Two maps as `expand` and `shrink`; turned: bare matrices multiply from the right, as in x @ W."""
+def _as_feed_forward(pair: list[Unit], biases: dict[int, Tensor], d_model: int) -> Weights:
+    """Two maps as `expand` and `shrink`; bare matrices multiply from the right, as in x @ W."""
     weights = {}
     for unit in pair:
-        matrix = _matrix(unit).T if turned and unit.kind == "tensor" else _matrix(unit)
+        matrix = _matrix(unit).T if unit.kind == "tensor" else _matrix(unit)
         role = "expand" if matrix.shape[1] == d_model else "shrink"
         weights[f"{role}.weight"] = matrix
         bias = unit.tensors.get("bias", biases.get(len(matrix)) if unit.kind == "tensor" else None)
@@ -355,7 +353,7 @@ def _nobodys(role: str, like: Unit) -> Unit:
 
 def absent(kind: str, shapes: Mapping[str, tuple[int, ...]], role: str = "") -> Unit:
     """A unit that the student does not have, with numbers of its own; shapes: of its tensors, by name."""
-    return Unit(kind, "", ({part: numbers(role + part, shape) for part, shape in shapes.items()},))
+    return Unit(kind, "", {part: numbers(role + part, shape) for part, shape in shapes.items()})
 
 
 def numbers(name: str, shape: tuple[int, ...]) -> Tensor:
@@ -364,18 +362,11 @@ def numbers(name: str, shape: tuple[int, ...]) -> Tensor:
     return torch.randn(shape, generator=source, dtype=torch.float64)
 
 
-def named(order: Mapping[str, Unit], reading: int = 0) -> Weights:
+def named(order: Mapping[str, Unit]) -> Weights:
     """The tensors of units by their full names in headroom.reference, such as "blocks.0.attention.w_q.weight"."""
     return {
-        f"{role}.{part}".rstrip("."): tensor
-        for role, unit in order.items()
-        for part, tensor in unit.readings[min(reading, len(unit.readings) - 1)].items()
+        f"{role}.{part}".rstrip("."): tensor for role, unit in order.items() for part, tensor in unit.tensors.items()
     }
-
-
-def readings_of(found: Sequence[Unit]) -> range:
-    """How many ways there are to read these units, all of one kind, if all of them are read in the same way."""
-    return range(max((len(unit.readings) for unit in found), default=1))
 
 
 @functools.cache
@@ -570,6 +561,8 @@ def _may_be(parameter: Parameter, place: Place, gains: set[str] | None) -> bool:
     (*others, kind), leaf = place.key[0], _leaf(parameter)
     if gains is not None and (parameter.name in gains) != kind.endswith("gamma"):
         return False
+    if parameter.name.endswith(".weight") and len(parameter.shape) > 1 and place.key[2][-1] != max(place.key[2]):
+        return False  # the weight of a layer has its inputs last
     if others:
         return True
     if kind.endswith("gamma"):
@@ -658,7 +651,7 @@ def _recipe(parameters: Parameters, chosen: Mapping[str, Place], stacks: frozens
 
 
 def assembled(parameters: Parameters, roles: Roles, chosen: Mapping[str, Place]) -> Weights:
-    """The roles' tensors made of the student's, so that gradients flow back. KeyError: one has no numbers."""
+    """The roles' tensors made of the student's, so that gradients flow back. KeyError: one is not whole."""
     entries = np.concatenate([np.zeros(0, dtype=int), *(place.entries for place in chosen.values())])
     values = [parameters[name][1].flatten() for name, place in chosen.items() if len(place.entries)]
     numbered = _numbered(roles)
@@ -670,9 +663,9 @@ def assembled(parameters: Parameters, roles: Roles, chosen: Mapping[str, Place])
         there = filled[numbered[name]]
         if (there == 1).all():
             weights[name] = flat[numbered[name][0] : numbered[name][-1] + 1].view(role.shape)
-        elif there.any() or not (role.optional or role.kind.endswith("bias")):
+        elif there.any():
             raise KeyError(name)
-        elif not role.optional:
+        elif role.kind.endswith("bias") and not role.optional:
             weights[name] = numbers(name, role.shape)  # no zeros: then the answer differs, and a mistake can be found
     return weights
 
@@ -815,7 +808,7 @@ class _Search:
             if (np.abs(wanted[place.entries] - gradient) <= near).all():
                 seen.add(key)
                 found.append(place)
-        if not found and not np.abs(gradient).max(initial=0.0) > near:
+        if not found and _said(name) is None and not np.abs(gradient).max(initial=0.0) > near:
             found.append(Place(((), False, ()), -1, 0, np.zeros(0, dtype=int)))  # it is not used at all
         return found
 

@@ -367,13 +367,12 @@ def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build
     found = reading.units(parameters, d_model, n_heads)
     attentions, norms = (reading.of_kind(found, kind) for kind in ("attention", "norm"))
     networks = reading.of_kind(found, "feed_forward")
-    for way in reading.readings_of(attentions):
-        for roles in itertools.product(
-            reading.orders(attentions, ("self_attention", "cross_attention")),
-            reading.orders(norms, ("norm_1", "norm_2", "norm_3")),
-            reading.orders(networks, ("feed_forward",)),
-        ):
-            yield reading.named({role: unit for order in roles for role, unit in order.items()}, way)
+    for roles in itertools.product(
+        reading.orders(attentions, ("self_attention", "cross_attention")),
+        reading.orders(norms, ("norm_1", "norm_2", "norm_3")),
+        reading.orders(networks, ("feed_forward",)),
+    ):
+        yield reading.named({role: unit for order in roles for role, unit in order.items()})
 
 
 def right_block(build: Build, inputs: Inputs, weights: Weights) -> Tensor:

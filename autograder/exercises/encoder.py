@@ -220,10 +220,7 @@ def _feed_forward_shapes(d_model: int, d_ff: int) -> dict[str, tuple[int, ...]]:
 def feed_forward_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
-    for weights in networks[0].readings if networks else ():
-        yield _fitted(dict(weights), "", *build)
-    if not networks:
-        yield {}
+    yield _fitted(dict(networks[0].tensors), "", *build) if networks else {}
 
 
 def block_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
@@ -249,13 +246,11 @@ def _mappings(
     roles = [f"blocks.{i}.feed_forward." for i in range(blocks)] if blocks else ["feed_forward."]
     ways = itertools.product(
         reading.orders(attentions, ("attention",), blocks, among=found),
-        reading.readings_of(attentions),
         reading.orders(networks, ("feed_forward",), blocks, among=found),
-        reading.readings_of(networks),
         reading.orders(norms, ("norm_1", "norm_2"), blocks, last="norm" if layers else None, among=found),
     )
-    for attention, a, network, f, norm in ways:
-        weights = reading.named(attention, a) | reading.named(network, f) | reading.named(norm)
+    for attention, network, norm in ways:
+        weights = reading.named(attention | network | norm)
         for role in roles:
             weights = _fitted(weights, role, d_model, d_ff)
         yield weights | {"present": torch.tensor(len(attentions))}

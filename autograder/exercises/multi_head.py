@@ -1,6 +1,5 @@
 """MultiHeadSelfAttention from scaled dot-product attention (lab 2)."""
 
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -94,71 +93,31 @@ def with_heads(mask: np.ndarray) -> np.ndarray:
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
-    """Ways to read the parameters as four maps, `(rows, d_in)` like the weight of nn.Linear, head after head.
+    """The likeliest way to read the parameters as four maps, `(rows, d_in)` like the weight of nn.Linear.
 
-    Understood: four maps; a list of maps per head; one map for q, k and v (or for k and v), in three layouts; raw
-    tensors in either orientation, also one matrix per head; any names that say their role, and any four square maps
-    in any order.
+    By names that say a role, heads side by side, one map for q, k and v cut in three; what has no such name takes
+    the roles that are left as it was declared. A raw tensor multiplies from the right.
     """
-    raw = any(not p.name.endswith(("weight", "bias")) and tensor.dim() > 1 for p, tensor in parameters.values())
-    for transposed in (False, True) if raw else (False,):
-        for layout in range(3):
-            roles, unknown, fused = _read(parameters, build, transposed, layout)
-            yield from _placed(roles, unknown, build[0])
-            if not fused:
-                break
-
-
-def _read(
-    parameters: dict[str, tuple[Parameter, Tensor]], build: Build, transposed: bool, layout: int
-) -> tuple[Weights, list[tuple[str, Tensor]], bool]:
-    """The parameters whose role is plain, those whose role is not, and whether one map serves q, k and v."""
-    d_model, n_heads = build
     grouped: dict[str, list[Tensor]] = {}
     unknown: list[tuple[str, Tensor]] = []
-    fused = False
     for name, (_, tensor) in parameters.items():
         kind, role = "bias" if tensor.dim() == 1 else "weight", reading.role_of(name)
         if kind == "weight" and not name.endswith("weight"):
-            tensor = _oriented(tensor, role, transposed)
+            tensor = tensor.flatten(0, -2).T if tensor.dim() == 3 and role == "o" else tensor.mT.flatten(0, -2)
         several = "qkv" if role in (None, "qkv", "o") else "kv" if role == "kv" else ""
-        if several and len(tensor) == len(several) * d_model:
-            fused = True
-            for part, piece in zip(several, _unfused(tensor, len(several), n_heads, layout), strict=True):
+        if several and len(tensor) == len(several) * build[0]:
+            for part, piece in zip(several, tensor.chunk(len(several)), strict=True):
                 grouped.setdefault(f"{part}_{kind}", []).append(piece)
         elif role in ("q", "k", "v", "o"):
             grouped.setdefault(f"{role}_{kind}", []).append(tensor)
-        else:
+        elif tensor.shape == (build[0],) * (1 + (kind == "weight")):
             unknown.append((kind, tensor))
-    return {role: torch.cat(pieces) for role, pieces in grouped.items()}, unknown, fused
-
-
-def _oriented(matrix: Tensor, role: str | None, transposed: bool) -> Tensor:
-    """A raw tensor as the weight of nn.Linear: 3-D ones hold one matrix per head, 2-D ones multiply from the right."""
-    if matrix.dim() == 3 and role == "o":  # (heads, d_head, d_model) → (d_model, heads · d_head)
-        return (matrix.transpose(1, 2) if transposed else matrix).flatten(0, 1).T
-    if matrix.dim() == 3:  # (heads, d_model, d_head) → (heads · d_head, d_model)
-        return (matrix if transposed else matrix.transpose(1, 2)).flatten(0, 1)
-    return matrix if transposed or matrix.dim() != 2 else matrix.T
-
-
-def _unfused(fused: Tensor, parts: int, n_heads: int, layout: int) -> tuple[Tensor, ...]:
-    """q, k and v out of one map: the rows ordered (qkv, head, d_head), (head, qkv, d_head) or (head, d_head, qkv)."""
-    shape = ((parts, n_heads, -1), (n_heads, parts, -1), (n_heads, len(fused) // n_heads // parts, parts))[layout]
-    maps = fused.unflatten(0, shape).movedim((0, 1, 2)[layout], 0)
-    return tuple(one.flatten(0, 1) for one in maps)
-
-
-def _placed(roles: Weights, unknown: list[tuple[str, Tensor]], d_model: int) -> Iterator[Weights]:
-    """Fill missing roles from parameters whose names say nothing, in the order of declaration first."""
-    missing = [role for role in "qkvo" if f"{role}_weight" not in roles]
-    matrices = [tensor for kind, tensor in unknown if kind == "weight" and tensor.shape == (d_model, d_model)]
-    biases = [tensor for kind, tensor in unknown if kind == "bias" and len(tensor) == d_model]
-    for order in itertools.permutations(missing, min(len(missing), len(matrices))):
-        placed = {f"{role}_weight": matrix for role, matrix in zip(order, matrices, strict=False)}
-        if len(biases) >= len(order):
-            placed |= {f"{role}_bias": bias for role, bias in zip(order, biases, strict=False)}
-        yield roles | placed
+    nameless = [role for role in "qkvo" if f"{role}_weight" not in grouped]
+    for kind in ("weight", "bias"):
+        left = [tensor for other, tensor in unknown if other == kind]
+        if kind == "weight" or len(left) >= len(nameless):
+            grouped |= {f"{role}_{kind}": [tensor] for role, tensor in zip(nameless, left, strict=False)}
+    yield {role: torch.cat(pieces) for role, pieces in grouped.items()}
 
 
 def roles(build: Build) -> reading.Roles:

@@ -614,12 +614,9 @@ def vit_mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Sizes) 
         orders(kinds["attention"], ("attention",)),
         orders(kinds["norm"], ("norm_1", "norm_2"), last=last),
         orders(kinds["feed_forward"], ("feed_forward",)),
-        reading.readings_of(kinds["attention"]),
-        reading.readings_of(kinds["feed_forward"]),
     )
-    for attention, norms, feed_forward, how, how_wide in itertools.islice(ways, MAX_ENCODERS):
-        encoder = reading.named(attention, how) | reading.named(norms) | reading.named(feed_forward, how_wide)
-        yield roles | encoder
+    for attention, norms, feed_forward in itertools.islice(ways, MAX_ENCODERS):
+        yield roles | reading.named(attention | norms | feed_forward)
 
 
 def vit_answer(build: Sizes, inputs: Inputs, weights: Weights) -> Tensor:

@@ -33,7 +33,7 @@ def found(kind: str) -> Iterator[tuple[str, Any]]:
     for file in pkgutil.iter_modules(__path__):
         if file.name.startswith(f"{kind}_"):
             module = importlib.import_module(f"{__name__}.{file.name}")
-            for value in list(vars(module).values()):
+            for value in [*vars(module).values()]:  # a warning adds a name to them
                 if getattr(value, "__module__", "") == module.__name__ and (name := vars(value).get("exercise")):
                     yield name, value
 
