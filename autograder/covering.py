@@ -63,6 +63,15 @@ Size = Axis | Choice | Derived
 Declared = Size | Only
 
 
+def possible(everything: tuple[Declared, ...]) -> list[Sizes]:
+    """Many sets of sizes, always the same for the same axes."""
+    rng = np.random.default_rng(0)
+    declared = tuple(one for one in everything if not isinstance(one, Only))
+    rules = [one for one in everything if isinstance(one, Only)]
+    drawn = (_drawn(declared, rng) for _ in range(CANDIDATES))
+    return [sizes for sizes in drawn if all(rule.holds(sizes) for rule in rules)]
+
+
 @functools.cache
 def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     """Sets of sizes, always the same for the same axes.
@@ -75,11 +84,8 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     Args:
         everything: the axes of an exercise. A `Derived` one stands after those that it follows from.
     """
-    rng = np.random.default_rng(0)
     declared = tuple(one for one in everything if not isinstance(one, Only))
-    rules = [one for one in everything if isinstance(one, Only)]
-    drawn = (_drawn(declared, rng) for _ in range(CANDIDATES))
-    candidates = [sizes for sizes in drawn if all(rule.holds(sizes) for rule in rules)]
+    candidates = possible(everything)
     chosen: list[Sizes] = []
     seen: set[tuple[Any, ...]] = set()
     main: tuple[Any, ...] | None = None

@@ -3,7 +3,7 @@
 The files of `autograder/exercises/` define them, one or more each. The judge reads them; the probe never does.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,6 +79,7 @@ class Case:
         drift: between two turns, all weights are multiplied by it. What was computed in an earlier turn and kept
             shows in the result; what is computed again does too.
         answer: what the judge compares with where there is no reference, such as labels; never sent to the probe.
+        sizes: from which the case was drawn; None where it was not.
     """
 
     tag: str
@@ -92,6 +93,7 @@ class Case:
     steps: tuple[int, ...] | None = None
     drift: float = 1.0
     answer: Any = None
+    sizes: Sizes | None = None
 
     @property
     def built_with(self) -> Build:
@@ -254,13 +256,14 @@ class Exercise:
 
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, and one for each set of sizes."""
-        cases = self.cases(rng)
-        if self.drawn is not None:
-            for sizes in covering(self.axes):
-                case = self.drawn(dict(sizes), rng)
-                named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
-                cases.append(replace(case, label=f"{case.label}, {named}".removeprefix(", ")))
-        return cases
+        return self.cases(rng) + ([self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else [])
+
+    def of(self, sizes: Mapping[str, Any], rng: np.random.Generator) -> Case:
+        """A hidden case of these sizes, which its label tells."""
+        assert self.drawn is not None
+        case = self.drawn(dict(sizes), rng)
+        named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
+        return replace(case, label=f"{case.label}, {named}".removeprefix(", "), sizes=dict(sizes))
 
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)

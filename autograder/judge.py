@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import diagnosis, probe, reading
+from autograder import diagnosis, location, probe, reading
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
@@ -29,6 +29,7 @@ MAX_AXES = 16  # of one of them
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
 MAX_FOLLOWED = 30  # of these, how many are followed stage by stage
 MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
+MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 
 class NoAnswer(Exception):
@@ -89,7 +90,7 @@ class _Trial:
     """One judgement: the cases, the weights drawn for them, what the student's code did, what was right."""
 
     def __init__(self, exercise: Exercise, cases: list[Case], rng: np.random.Generator):
-        self.exercise, self.cases = exercise, cases
+        self.exercise, self.cases, self.rng = exercise, cases, rng
         self.parameters: list[dict[str, tuple[Parameter, Tensor]]] = [{} for _ in cases]  # per case, by name
         self.loose: tuple[dict[str, str], ...] = ()
         self.outcomes: list[_Outcome] = []
@@ -550,6 +551,10 @@ class _Trial:
             headline = "all outputs are right; something else is not."
         if failing:
             headline += f" {len(failing)} raised {failing[0]['type']}: {failing[0]['message']}"
+        if compared and not mistakes and (where := self._where(ask)):
+            headline = (
+                f"{headline.rstrip('.')}. Of all sizes that were tried, it goes wrong where {where}, and only there."
+            )
         first = self._first_different(right)
         return Verdict(
             exercise.name,
@@ -561,6 +566,22 @@ class _Trial:
             printed,
             self._properties(),
         )
+
+    def _where(self, ask: Ask) -> str:
+        """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
+        axes, drawn = self.exercise.axes, [i for i, case in enumerate(self.cases) if case.sizes is not None]
+        sets = [case.sizes for case in self.cases if case.sizes is not None]
+        guesses = location.found(axes, sets, [not self.right[i] for i in drawn])
+        for where in itertools.islice(guesses, MAX_GUESSES):
+            further = location.further(axes, where, sets)
+            more = _Trial(self.exercise, [self.exercise.of(sizes, self.rng) for sizes in further], self.rng)
+            if not further or (more.cases[0].build is not None and more._describe(ask)):
+                continue
+            more._call(ask)
+            more._find_reading(ask)
+            if more.right == [not where.holds(sizes) for sizes in further]:
+                return where.words
+        return ""
 
     def _steadily(self, right: list[bool]) -> list[bool]:
         """Which cases count as right: those that come out right whenever they are called."""

@@ -1,0 +1,76 @@
+"""Where code goes wrong that is right elsewhere: what is said is what was tried."""
+
+import math
+
+import pytest
+import torch
+
+from autograder import location, probe
+from autograder.covering import Axis, Choice, covering
+from autograder.exercises import find
+from autograder.judge import judge
+
+AXES = (Axis("batch", most=4), Axis("tokens", long=70), Axis("width", most=5), Choice("mask", (None, "causal")))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda s: s["batch"] == 1, "batch = 1"),
+        (lambda s: s["tokens"] == 70, "tokens = 70"),
+        (lambda s: s["mask"] is not None, "mask = causal"),
+        (lambda s: s["tokens"] == s["width"], "tokens = width"),
+        (lambda s: s["batch"] == 1 or s["width"] == 1, "batch = 1 or width = 1"),
+    ],
+)
+def test_what_holds_of_all_wrong_ones_and_of_no_other(wrong, words):
+    sets = covering(AXES)
+    assert words in [where.words for where in location.found(AXES, sets, [wrong(sizes) for sizes in sets])]
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda s: True, lambda s: False, lambda s: sum(n for n in s.values() if type(n) is int) % 3 == 1]
+)
+def test_often_nothing_simple_does(wrong):
+    sets = covering(AXES)
+    assert list(location.found(AXES, sets, [wrong(sizes) for sizes in sets])) == []
+
+
+def test_it_is_tried_on_sizes_that_are_new_on_both_sides():
+    sets = covering(AXES)
+    where = location.Where("batch = 1", lambda sizes: sizes["batch"] == 1)
+    further = location.further(AXES, where, sets)
+    assert [where.holds(sizes) for sizes in further] == [True] * 4 + [False] * 4
+    assert not any(sizes in sets for sizes in further)
+
+
+def scores(q, k):
+    return q @ k.mT / math.sqrt(q.size(-1))
+
+
+def fifty_at_most(q, k):
+    return scores(q, k) * torch.ones(50)[: k.size(-2)]
+
+
+def for_a_batch_of_one(q, k):
+    return scores(q, k) * (2 if q.dim() == 3 and len(q) == 1 else 1)
+
+
+def as_if_by_chance(q, k):
+    """Right for some numbers only: no size has a part in it."""
+    return scores(q, k) * (1 if q.flatten()[0] > 0 else 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(fifty_at_most, "where keys = 70, and only there"), (for_a_batch_of_one, "where batch = 1, and")],
+)
+def test_a_verdict_says_where(answer, says):
+    verdict = judge(find("attention_scores"), lambda request: probe.answer(request, answer), 0)
+    assert says in verdict.headline, verdict.text()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_does_not_hold_of_further_sizes_is_not_said(seed):
+    verdict = judge(find("attention_scores"), lambda request: probe.answer(request, as_if_by_chance), seed)
+    assert not verdict.passed and "only there" not in verdict.headline, verdict.text()
