@@ -807,7 +807,7 @@ class _Trial:
         The stages are looked for among all that it computes. Not every way of writing it passes through each of them,
         so what counts is the last one found; and of the readings of its parameters, the one that leads farthest.
         """
-        if self.exercise.stages is None or not self.possible:
+        if self.exercise.stages is None or not self.possible or self._unread():
             return ""
         (reply,) = self._asked(ask, {"do": "run", "cases": [self._request(i) | {"trace": True}]}, 1)
         traced = _outcome(reply, bool(self.exercise.parts)).traced
@@ -816,6 +816,8 @@ class _Trial:
         traced = np.sort(traced[np.isfinite(traced)], axis=None)
         ways = []
         for weights in self.possible:
+            if not self._uses_all(i, weights[i]):
+                continue
             try:
                 stages = self.exercise.stages(self.cases[i].build, self.leaves[i], weights[i])
             except (RuntimeError, KeyError, ValueError):  # a reading that does not fit
@@ -832,6 +834,11 @@ class _Trial:
         missing = names[reached]
         sentence = f"{computed}{missing} never appear{'' if missing.endswith('s') else 's'} among its numbers."
         return sentence[0].upper() + sentence[1:]
+
+    def _uses_all(self, i: int, weights: Weights) -> bool:
+        """Whether a reading of case i has a role for each number of the student's parameters."""
+        own = sum(tensor.numel() for _, tensor in self.parameters[i].values())
+        return not self.exercise.needs or own == sum(w.numel() for w in weights.values() if w.requires_grad)
 
     # --- Diagnosing ----------------------------------------------------------------------------------------------
 

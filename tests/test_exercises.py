@@ -280,7 +280,10 @@ def test_code_in_a_sentence_is_shown_as_code():
 @pytest.mark.full
 @pytest.mark.parametrize(("exercise", "answer"), [task for task in RIGHT if task.values[0].stages])
 def test_every_right_answer_passes_through_the_stages(exercise, answer):
-    """Otherwise the judge would send a student back to where nothing is wrong: all but the last step is right here."""
+    """Otherwise the judge would send a student back to where nothing is wrong: all but the last step is right here.
+
+    Where it cannot tell which parameter is which, as nothing comes out right, it must not say where things go wrong.
+    """
 
     def changed(output):
         return tuple(part * 2 for part in output) if isinstance(output, tuple | list) else output * 2
@@ -291,4 +294,6 @@ def test_every_right_answer_passes_through_the_stages(exercise, answer):
     else:
         almost = lambda *inputs: changed(answer(*inputs))  # noqa: E731
     verdict = judged(exercise, almost, 0)
-    assert verdict.difference and verdict.difference.way.endswith("what goes wrong comes after that."), verdict.text()
+    way = verdict.difference.way if verdict.difference else ""
+    unforeseen = answer.__module__.endswith("other_layouts") and not way
+    assert way.endswith("what goes wrong comes after that.") or unforeseen, verdict.text()

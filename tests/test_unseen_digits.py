@@ -61,9 +61,10 @@ def test_labels_stay_with_the_judge() -> None:
         return probe.answer(request, right_vit.classify)
 
     assert judge(CLASSIFY, ask, 5).passed
+    drawn = {case.inputs[0].tobytes() for case in cases(5)}
     for request in sent:
-        for case, asked in zip([*cases(5), *cases(5)[::-1]], request["cases"], strict=False):
-            assert np.array_equal(asked["inputs"][0], case.inputs[0])
+        for asked in request["cases"]:
+            assert asked["inputs"][0].tobytes() in drawn
             arrays = [value for value in asked.values() if isinstance(value, np.ndarray)]
             assert not arrays, "nothing is sent but the images"
 

@@ -10,4 +10,4 @@ class MultiHeadSelfAttention(nn.Module):
 
     def forward(self, x, mask=None):
         q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
-        return self.w_o(q @ k @ v)
+        return self.w_o(torch.cat([q, k, v], dim=-1))
