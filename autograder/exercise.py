@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from autograder import rewriting
 from autograder.covering import Declared, Sizes, covering
+from autograder.rewriting import replaced
 
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
 Answer = Tensor | tuple[Tensor, ...]  # of a target that returns one tensor, or several
@@ -164,27 +166,52 @@ class Mistake:
     """A wrong answer that people give.
 
     Attributes:
-        key: the switch that turns it on in the exercise's `variation`.
-        name: what it is called.
-        does: what the wrong code does, as a sentence to the student.
+        key: by which the exercise, its tests and a report know it.
+        title: what it is called.
+        sentence: what the wrong code does, to the student.
         look: where to look; never the answer.
-        slot: two mistakes of one slot exclude each other, so that no pair is made of them.
+        slot: two mistakes of one slot exclude each other, so that no pair is made of them. Those that replace the
+            same step do so anyway.
+        change: the steps of the right answer (`Exercise.steps`) that are written otherwise, as `autograder.rewriting`
+            reads them; several, where the same mistake is made in several ways.
+        also: for an exercise that has a `variation`, its further switches: the same mistake in other ways.
         sign: recognises it from evidence other than outputs, where outputs cannot tell.
-        switchable: whether `variation` can compute what it does.
-        also: further switches: the same mistake written in another way.
         costs: the criteria that it breaks by itself. What the student's code does is then judged as if the mistake
             were no mistake, and only these are lost. Empty: whatever disagrees is lost.
     """
 
     key: str
-    name: str
-    does: str
-    look: str
+    title: str
+    sentence: str
+    look: str = ""
     slot: str = ""
-    sign: Callable[[Evidence], bool] | None = None
-    switchable: bool = True
+    change: str | tuple[str, ...] = ""
     also: tuple[str, ...] = ()
+    sign: Callable[[Evidence], bool] | None = None
     costs: tuple[str, ...] = ()
+
+    @property
+    def computed(self) -> bool:
+        """Whether it can be switched on, to see whether it gives what the student's code gives."""
+        return self.sign is None or bool(self.change)
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """The ways in which it is made: what the steps become, by switch."""
+        changes = (self.change,) if isinstance(self.change, str) else self.change
+        return {f"{self.key}{f' ({i})' if i > 1 else ''}": change for i, change in enumerate(changes, 1) if change}
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The switches of the ways in which it is made."""
+        return tuple(self.changes) or (self.key, *self.also)
+
+    def excludes(self, other: "Mistake") -> bool:
+        """Whether both cannot be made at once."""
+        if self.change and other.change:
+            same = any(replaced(a) & replaced(b) for a in self.changes.values() for b in other.changes.values())
+            return same or self.slot == other.slot != ""
+        return self.slot == other.slot
 
 
 def no_mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: Build | None) -> Iterator[Weights]:
@@ -207,8 +234,8 @@ class Exercise:
         drawn: a hidden case of such sizes. Its label needs no sizes: they are added.
         reference: the right answer: (build, inputs, weights by role) → output. None where there is no single one,
             and every criterion measures.
-        variation: the same with mistakes switched on: (build, inputs, weights, keys) → output; a test holds
-            `variation(…, frozenset())` equal to `reference`.
+        variation: the same with mistakes switched on, where the mistakes do not say it as changes of `steps`:
+            (build, inputs, weights, switches) → output; a test holds `variation(…, frozenset())` equal to `reference`.
         mappings: ways to read the student's parameters as the task's roles, the likeliest first; each maps roles
             to tensors made of the student's by slicing, stacking and transposing, so that gradients flow back.
         roles: what those tensors are and how they may be laid out (see `autograder.reading`): where no reading by
@@ -238,7 +265,7 @@ class Exercise:
     cases: Callable[[np.random.Generator], list[Case]]
     # The first argument is the case's `build`: None where the target is a function.
     reference: Callable[[Any, Inputs, Weights], Answer | Turn] | None
-    variation: Callable[[Any, Inputs, Weights, frozenset[str]], Answer | Turn] | None
+    variation: Callable[[Any, Inputs, Weights, frozenset[str]], Answer | Turn] | None = None
     axes: tuple[Declared, ...] = ()
     drawn: Callable[[Sizes, np.random.Generator], Case] | None = None
     mappings: Callable[[dict[str, tuple[Parameter, Tensor]], Any], Iterator[Weights]] = no_mapping
@@ -265,9 +292,23 @@ class Exercise:
         named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
         return replace(case, label=f"{case.label}, {named}".removeprefix(", "), sizes=dict(sizes))
 
+    @property
+    def alters(self) -> bool:
+        """Whether it is known what mistakes give."""
+        return self.variation is not None or self.steps is not None
+
+    def altered(self, build: Any, inputs: Inputs, weights: Weights, switches: frozenset[str]) -> Answer | Turn:
+        """What the right answer gives with mistakes switched on."""
+        if self.variation is not None:
+            return self.variation(build, inputs, weights, switches)
+        assert self.steps is not None
+        known = (item for mistake in self.mistakes for item in mistake.changes.items())
+        changes = tuple(change for switch, change in known if switch in switches)
+        return rewriting.run(self.steps, changes, build, inputs, weights)
+
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)
 
-    def known(self, key: str, *costs: str) -> Mistake:
-        """A mistake of this exercise for the list of another: written in one way only, and with what it costs there."""
-        return replace(self.mistake(key), also=(), costs=costs)
+    def known(self, key: str, *costs: str, change: str | tuple[str, ...] = "") -> Mistake:
+        """A mistake of this exercise for the list of another: with how it is made there, and what it costs."""
+        return replace(self.mistake(key), also=(), change=change, costs=costs)

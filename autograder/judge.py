@@ -410,9 +410,9 @@ class _Trial:
             return lambda weights: self._computed(i, weights, function, *slips)[0]
 
         answers = [given(reference)]
-        if guessed and (variation := self.exercise.variation):
-            known = (mistake for mistake in self.exercise.mistakes if mistake.switchable)
-            answers += [given(variation, frozenset({key})) for m in known for key in (m.key, *m.also)]
+        if guessed and self.exercise.alters:
+            known = (mistake for mistake in self.exercise.mistakes if mistake.computed)
+            answers += [given(self.exercise.altered, frozenset({key})) for m in known for key in m.ways]
         recipe = reading.by_effect(self.parameters[i], self.roles[i], run, answers)
         if recipe is None:
             return None
@@ -745,8 +745,8 @@ class _Trial:
         return True, ""
 
     def _manners(self, signs: tuple[Mistake, ...]) -> tuple[bool, str]:
-        if signs and any(not sign.switchable for sign in signs):
-            return False, next(sign.name for sign in signs if not sign.switchable)
+        if signs and any(not sign.computed for sign in signs):
+            return False, next(sign.title for sign in signs if not sign.computed)
         roles = self.exercise.needs - self.readings[0][0].keys()
         if roles:
             return False, self._unread() or f"no parameter found for {self._called(roles)}"
@@ -844,13 +844,13 @@ class _Trial:
 
     def _diagnose(self) -> tuple[Mistake, ...]:
         """The known mistakes, alone or two together, that do exactly what the student's code did."""
-        known = [mistake for mistake in self.exercise.mistakes if mistake.switchable]
+        known = [mistake for mistake in self.exercise.mistakes if mistake.computed]
         alone = [(mistake,) for mistake in known]
-        pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
+        pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
         outputs_only: tuple[Mistake, ...] = ()
         for weights in self.readings:
             for group in itertools.chain(alone, pairs):
-                for keys in itertools.product(*((mistake.key, *mistake.also) for mistake in group)):
+                for keys in itertools.product(*(mistake.ways for mistake in group)):
                     explanation = self._explains(frozenset(keys), weights)
                     if explanation is None:
                         continue
@@ -899,8 +899,7 @@ class _Trial:
 
         Outputs, shapes and errors must be the same; where all outputs are right, the gradients must be the same.
         """
-        variation = self.exercise.variation
-        if variation is None:
+        if not self.exercise.alters:
             return None
         answers: list[Parts | None] = [None] * len(self.cases)
         reproduced = False
@@ -911,7 +910,7 @@ class _Trial:
                 continue
             error = self.outcomes[i].error
             try:
-                answer = self._computed(i, weights[i], variation, slips)
+                answer = self._computed(i, weights[i], self.exercise.altered, slips)
             except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
                 # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
                 if error is None or not _same_kind(error["type"], type(raised).__name__):

@@ -100,7 +100,12 @@ class Verdict:
         """The verdict for a terminal."""
         lines = [f"{HOLDS if self.passed else FAILS} {self.exercise}: {self.headline}"]
         for mistake in self.mistakes:
-            lines += ["", f"  Recognised: {mistake.name}", f"    {mistake.does}", f"    Where to look: {mistake.look}"]
+            lines += [
+                "",
+                f"  Recognised: {mistake.title}",
+                f"    {mistake.sentence}",
+                f"    Where to look: {mistake.look}",
+            ]
         if self.error:
             lines += ["", "  Your code stopped at:"] + [f"    {line}" for line in self.error]
         if self.results:
@@ -147,8 +152,8 @@ class Verdict:
             parts.append(
                 tag(
                     "blockquote",
-                    tag("strong", f"Recognised: {said(mistake.name)}."),
-                    f" {said(mistake.does)}<br>",
+                    tag("strong", f"Recognised: {said(mistake.title)}."),
+                    f" {said(mistake.sentence)}<br>",
                     tag("em", "Where to look: "),
                     said(mistake.look),
                     style="margin:.5em 0;padding:.4em .8em;border-left:3px solid #b3401f;font-size:1em",

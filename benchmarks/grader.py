@@ -81,9 +81,9 @@ def tallied(exercise: Exercise) -> Tally:
         tally.wrong.append(not any(verdict.passed for verdict in verdicts))
         named = all({m.key for m in verdict.mistakes} == set(answer.mistakes) for verdict in verdicts)
         (tally.listed if answer.mistakes else tally.unlisted).append(named)
-    if exercise.variation is not None:
-        known = [mistake for mistake in exercise.mistakes if mistake.switchable]
-        pairs = [(a, b) for a, b in itertools.combinations(known, 2) if a.slot != b.slot]
+    if exercise.alters:
+        known = [mistake for mistake in exercise.mistakes if mistake.computed]
+        pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
         tally.all_pairs = len(pairs)
         pairs = [pairs[len(pairs) * n // PAIRS] for n in range(PAIRS)] if len(pairs) > PAIRS else pairs
         for a, b in tqdm(pairs, desc=f"{exercise.name}: pairs", leave=False):

@@ -139,4 +139,4 @@ def test_a_wrong_answer_in_lab_2_is_told_its_mistake(lab: Lab) -> None:
     verdict = lab.cell("check-multi-head").locator(".jp-OutputArea-output")
     lab.screenshot("lab-02-diagnosis")
     mistake = find("MultiHeadSelfAttention").mistake("view_split")
-    expect(verdict).to_contain_text(mistake.name)
+    expect(verdict).to_contain_text(mistake.title)

@@ -318,7 +318,7 @@ def test_a_switch_shows_the_broken_model_beside_the_healthy_one(notebook):
     switch(widget, "shared_qk").check()
     expect(widget.part("live")).to_contain_text("One projection for query and key: ")
     expect(widget.part("broken")).to_be_visible()
-    expect(widget.part("what")).to_contain_text(MISTAKES["shared_qk"].what)
+    expect(widget.part("what")).to_contain_text(MISTAKES["shared_qk"].sentence)
     notebook.tab.screenshot("bugs-image")
     answer = notebook.read("read", on=["shared_qk"])
     widget = notebook.widget("image")

@@ -106,7 +106,7 @@ def judged(exercise, name, seed=0):
 def test_a_small_change_explains_what_is_on_no_list(exercise, answer, words):
     for seed in range(3):
         (mistake,) = judged(exercise, answer, seed).mistakes
-        assert (mistake.key, mistake.name) == (diagnosis.KEY, words)
+        assert (mistake.key, mistake.title) == (diagnosis.KEY, words)
 
 
 def test_sizes_name_an_unknown_factor():

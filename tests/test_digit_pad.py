@@ -554,7 +554,7 @@ def test_with_a_mistake_both_models_read_the_same_drawing(notebook) -> None:
     pad.part("mistake-select").select_option("no_positions")
     second = pad.part("reading").nth(1)
     expect(second).to_contain_text(f"With the mistake: {MISTAKES['no_positions'].title}")
-    expect(second).to_contain_text(MISTAKES["no_positions"].what)
+    expect(second).to_contain_text(MISTAKES["no_positions"].sentence)
     fresh(pad)
     told = notebook.read("read", mistake="no_positions")
     pad = notebook.widget("pad")

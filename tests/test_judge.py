@@ -490,6 +490,6 @@ def test_the_exercise_of_the_page_does_what_the_page_says():
         return (x - x.logsumexp(-1, keepdim=True)).exp()
 
     assert judged(exercise, softmax).passed
-    assert [m.name for m in judged(exercise, overflowing).mistakes] == ["the exponential overflows"]
+    assert [m.title for m in judged(exercise, overflowing).mistakes] == ["the exponential overflows"]
     assert [m.key for m in judged(exercise, answers["over_columns"]).mistakes] == ["wrong_axis"]
     assert judged(exercise, answers["uniform"]).mistakes == () and not judged(exercise, answers["uniform"]).passed

@@ -11,7 +11,7 @@ from torch import nn
 from autograder.exercise import Exercise
 from autograder.exercises import find
 from headroom.data import BOS, EOS
-from headroom.mistakes import MISTAKES, Mistake, broken
+from headroom.mistakes import MISTAKES, Switch, broken
 from headroom.reference import (
     CPVT,
     PVT,
@@ -92,7 +92,7 @@ SINGLE = [("ViT", name) for name in IN_VIT] + [("Transformer", name) for name in
 def test_every_mistake_can_be_made_in_a_whole_model():
     assert set(IN_VIT) | set(IN_TRANSFORMER) == set(MISTAKES)
     for mistake in MISTAKES.values():
-        assert mistake.title and mistake.what.endswith(".") and mistake.group, mistake.name
+        assert mistake.title and mistake.sentence.endswith(".") and mistake.group, mistake.name
 
 
 @pytest.mark.parametrize(("kind", "name"), SINGLE)
@@ -199,9 +199,9 @@ def shared() -> list:
 
 
 @pytest.mark.parametrize(("mistake", "exercise", "part"), shared())
-def test_the_graders_call_it_the_same(mistake: Mistake, exercise: Exercise, part: type):
+def test_the_graders_call_it_the_same(mistake: Switch, exercise: Exercise, part: type):
     theirs = exercise.mistake(mistake.name)
-    assert (mistake.title, mistake.what) == (theirs.name, theirs.does)
+    assert (mistake.title, mistake.sentence) == (theirs.title, theirs.sentence)
 
 
 def roles(exercise: Exercise, module: nn.Module, name: str) -> dict[str, torch.Tensor]:
@@ -233,22 +233,22 @@ def inputs_of(exercise: Exercise) -> list[tuple[tuple, tuple]]:
 
 
 @pytest.mark.parametrize(("mistake", "exercise", "part"), shared())
-def test_the_graders_compute_the_same(mistake: Mistake, exercise: Exercise, part: type):
+def test_the_graders_compute_the_same(mistake: Switch, exercise: Exercise, part: type):
     theirs = exercise.mistake(mistake.name)
-    if not theirs.switchable:
+    if not theirs.computed:
         pytest.skip("it shows in the list of parameters, not in numbers: see the test of `unregistered`")
     if part is PositionalEncoding:
         wrong = broken(PositionalEncoding(D_MODEL, 9).double(), mistake.name)
         table = exercise.name == "sinusoidal_encoding"
         build, given = (None, (9, D_MODEL)) if table else ((D_MODEL, 9), (tokens(),))
         ours = wrong.table if table else wrong(*given)
-        expected = exercise.variation(build, given, {}, frozenset({mistake.name}))
+        expected = exercise.altered(build, given, {}, frozenset({mistake.name}))
         torch.testing.assert_close(ours, expected.double(), rtol=1e-5, atol=1e-5)
         return
     compared = 0
     for build, given in inputs_of(exercise):
         module = shaken(part(*build))
-        expected = exercise.variation(build, given, roles(exercise, module, mistake.name), frozenset({mistake.name}))
+        expected = exercise.altered(build, given, roles(exercise, module, mistake.name), frozenset({mistake.name}))
         ours = broken(module, mistake.name)(*given)
         finite = expected.isfinite()  # a query that sees no key: NaN there, here a finite fill
         compared += int(finite.sum())
@@ -258,7 +258,7 @@ def test_the_graders_compute_the_same(mistake: Mistake, exercise: Exercise, part
 
 def test_steps_without_a_mistake_compute_what_the_reference_computes():
     """One mistake that changes nothing in a part shows that taking it apart changes nothing either."""
-    from headroom import mistakes
+    from headroom.mistakes import switches as mistakes
 
     x, memory = tokens(), tokens(1)[:, :3]
     mask = causal_mask(TOKENS)

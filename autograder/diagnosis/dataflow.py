@@ -126,12 +126,9 @@ def read(function: Callable[..., Any]) -> Program:
         words: tuple[str, ...] = getattr(hint, "__metadata__", ())
         kind = hint.__origin__ if words else hint
         sorts[name] = SORTS.get(kind) or ("Mask" if name == "mask" else "Bias")
-        axes = words[0].split() if words else []
-        for i, axis in enumerate(reversed(axes), 1):
-            if axis not in parameters and axis not in lines and axis.isidentifier():
-                lines[axis] = App("size", (Var(name), -i))
         if len(words) > 1:
             called[name] = words[1]
+    lines |= {axis: App("size", (Var(name), place)) for axis, (name, place) in axes_of(function).items()}
     sorts |= dict.fromkeys(lines, "Size")
     for statement in definition.body:
         if isinstance(statement, ast.Return):
@@ -142,6 +139,19 @@ def read(function: Callable[..., Any]) -> Program:
             lines[target.id] = _term(statement.value, function.__globals__)
             sorts[target.id] = _sort(lines[target.id], sorts)
     return Program(lines, parameters, sorts | {RESULT: "Tensor"}, called)
+
+
+def axes_of(function: Callable[..., Any]) -> dict[str, tuple[str, int]]:
+    """The sizes that the annotations of steps name: the parameter that has each first, and its axis from the end."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters
+    found: dict[str, tuple[str, int]] = {}
+    for name in parameters:
+        words: tuple[str, ...] = getattr(hints[name], "__metadata__", ("",))
+        for i, axis in enumerate(reversed(words[0].split()), 1):
+            if axis not in parameters and axis.isidentifier():
+                found.setdefault(axis, (name, -i))
+    return found
 
 
 def _term(node: ast.expr | None, known: dict[str, Any]) -> Term:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import INF, Mask, hide, size, softmax, transpose
-from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
 from headroom import reference
+from headroom.mistakes import mistake
 
 # --- Projecting --------------------------------------------------------------------------------------------------
 
@@ -110,21 +111,16 @@ def projection_shapes(case: Case) -> tuple[tuple[int, ...], ...]:
     return tuple((*x.shape[:-1], w.shape[-1]) for w in maps)
 
 
-DETACHED = Mistake(
-    "detached",
-    "cut off from the gradient",
-    "The outputs are right, but no gradient gets through: nothing before this function could learn.",
+DETACHED = mistake(
+    "project_qkv.detached",
     "Look for `detach`, `no_grad`, `.data`, `.item()`, `.numpy()` or a new tensor made of the numbers of an old one.",
     "gradient",
     costs=("gradients",),
 )
-OVERWRITTEN = Mistake(
-    "overwritten",
-    "the caller's tensor is changed",
-    "Something is done in place to an argument: after the call, the caller's tensor is another one.",
+OVERWRITTEN = mistake(
+    "project_qkv.overwritten",
     "Look for `/=`, `*=`, `+=` or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
-    switchable=False,
     costs=("manners",),
 )
 
@@ -142,87 +138,64 @@ PROJECT_QKV = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "w_transposed",
-            "the maps are transposed",
-            "x meets Wᵀ in place of W. Where d_k = d_model the shapes fit, nothing is raised, and every number is "
-            "wrong; elsewhere it is an error.",
+        mistake(
+            "project_qkv.w_transposed",
             "Compare the shape of a map as the task gives it with that of `nn.Linear`'s weight.",
             "map",
         ),
-        Mistake(
-            "w_left",
-            "the map stands on the left",
-            "W x sums over the tokens, or does not fit at all; it is the features of a token that are mapped.",
+        mistake(
+            "project_qkv.w_left",
             "Write down both shapes in the order of your product. Which two sizes meet in the middle?",
             "map",
             also=("w_left_transposed",),
         ),
-        Mistake(
-            "shared_qkv",
-            "one projection for query, key and value",
-            "A token asks, answers and carries with the same vector, so it mostly finds itself.",
+        mistake(
+            "project_qkv.shared_qkv",
             "How many different maps does the task list?",
             "source",
         ),
-        Mistake(
-            "shared_qk",
-            "one projection for query and key",
-            "The scores become symmetric: i looks at j exactly as strongly as j at i.",
+        mistake(
+            "project_qkv.shared_qk",
             "Which map makes the keys?",
             "source",
             costs=("values",),
         ),
-        Mistake(
-            "k_for_v",
-            "the values are made by the keys' map",
-            "What a token hands over is what it is found by; the value map is not used.",
+        mistake(
+            "project_qkv.k_for_v",
             "Follow each of the three maps from the signature to its product.",
             "source",
             costs=("values",),
         ),
-        Mistake(
-            "q_for_v",
-            "the values are made by the queries' map",
-            "What a token hands over is what it looks for; the value map is not used.",
+        mistake(
+            "project_qkv.q_for_v",
             "Follow each of the three maps from the signature to its product.",
             "source",
             costs=("values",),
         ),
-        Mistake(
-            "x_for_v",
-            "the tokens stand in for the values",
-            "v is x itself: the value map is not used.",
+        mistake(
+            "project_qkv.x_for_v",
             "How many features should a value have?",
             "source",
         ),
-        Mistake(
-            "exchanged_qk",
-            "q and k have changed places",
-            "The queries are returned where the keys belong, and the keys where the queries belong.",
+        mistake(
+            "project_qkv.exchanged_qk",
             "Which order does the `return` have, and which order does the task have?",
             "order",
             costs=("values",),
         ),
-        Mistake(
-            "exchanged_kv",
-            "k and v have changed places",
-            "The values are returned where the keys belong, and the keys where the values belong.",
+        mistake(
+            "project_qkv.exchanged_kv",
             "Which order does the `return` have, and which order does the task have?",
             "order",
             costs=("values",),
         ),
-        Mistake(
-            "chained",
-            "each projection reads the one before",
-            "The keys are made of the queries, and the values of the keys; all three should be made of the tokens.",
+        mistake(
+            "project_qkv.chained",
             "What stands on the left of each of your three products?",
             "input",
         ),
-        Mistake(
-            "scaled_q",
-            "the queries are divided already",
-            "The scaling belongs to the scores, not to the projection: whoever scales the scores divides twice.",
+        mistake(
+            "project_qkv.scaled_q",
             "Compare your lines with the formulas. Is there a root in them?",
             "scale",
             costs=("values",),
@@ -336,95 +309,70 @@ def scores_with(build: None, inputs: Inputs, weights: Weights, slips: frozenset[
 
 OF_SCORES = (
     OVERWRITTEN,
-    Mistake(
-        "unscaled",
-        "no scaling",
-        "The scores are not divided: they grow with d_k and the softmax saturates.",
+    mistake(
+        "attention_scores.unscaled",
         "Look at what happens to q·k before the softmax.",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "by_d_k",
-        "divided by d_k instead of its root",
-        "The scores come out too small, so the attention is too flat.",
+    mistake(
+        "attention_scores.by_d_k",
         "What is the standard deviation of a dot product of d_k terms?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "floored_root",
-        "the root is rounded down",
-        "√d_k is cut to a whole number, which is right only where d_k is a square number.",
+    mistake(
+        "attention_scores.floored_root",
         "What does `int(…)` or `//` make of √7?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "by_n_keys",
-        "divided by the root of a number of tokens",
-        "The number of tokens has no part in the size of one score.",
+    mistake(
+        "attention_scores.by_n_keys",
         "How many terms does one dot product add up? Which axis of q has that many entries?",
         "scale",
         also=("by_n_queries", "by_axis_1"),
         costs=("values",),
     ),
-    Mistake(
-        "multiplied",
-        "multiplied by √d_k",
-        "The scores are made larger where they should be made smaller.",
+    mistake(
+        "attention_scores.multiplied",
         "Should wider queries and keys give larger or smaller scores?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "transposed",
-        "the scores are transposed",
-        "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
+    mistake(
+        "attention_scores.transposed",
         "Whose row is it: the query's or the key's?",
         "product",
     ),
-    Mistake(
-        "queries_twice",
-        "the queries are compared with themselves",
-        "Q Qᵀ is used for Q Kᵀ: the keys play no part.",
+    mistake(
+        "attention_scores.queries_twice",
         "Where in your product does `k` occur?",
         "product",
     ),
-    Mistake(
-        "keys_twice",
-        "the keys are compared with themselves",
-        "K Kᵀ is used for Q Kᵀ: the queries play no part.",
+    mistake(
+        "attention_scores.keys_twice",
         "Where in your product does `q` occur?",
         "product",
     ),
-    Mistake(
-        "no_transpose",
-        "the keys are not transposed",
-        "q and k are multiplied as they come: the features of a query meet the tokens' axis of the keys.",
+    mistake(
+        "attention_scores.no_transpose",
         "Write down both shapes in the order of your product. Which two sizes meet in the middle?",
         "axes",
     ),
-    Mistake(
-        "viewed",
-        "a `view` in place of the transpose",
-        "`view` and `reshape` read the memory on in order: the shape is that of Kᵀ, but each column holds pieces of "
-        "several keys.",
+    mistake(
+        "attention_scores.viewed",
         "Try both on `torch.arange(6).view(2, 3)`. Which of them exchanges rows and columns?",
         "axes",
     ),
-    Mistake(
-        "fixed_axes",
-        "the axes are counted from the front",
-        "Axes 1 and 2 are exchanged: right with one batch axis, wrong with none or two.",
+    mistake(
+        "attention_scores.fixed_axes",
         "Which numbers name the last two axes, however many come before them?",
         "axes",
         costs=("shape", "leading"),
     ),
-    Mistake(
-        "reversed_axes",
-        "`.T` reverses every axis",
-        "With a batch in front, `.T` moves it to the end; only the last two axes should be exchanged.",
+    mistake(
+        "attention_scores.reversed_axes",
         "Print the shape of `k.T` for k of shape (2, 5, 7).",
         "axes",
     ),
@@ -444,10 +392,8 @@ ATTENTION_SCORES = Exercise(
     ),
     mistakes=(
         *OF_SCORES,
-        Mistake(
-            "softmax_too",
-            "the softmax is taken already",
-            "What is returned are the weights: shares of 1. The scores come before them.",
+        mistake(
+            "attention_scores.softmax_too",
             "What are the rows of your result, and what should they sum to?",
             "softmax",
         ),
@@ -663,156 +609,118 @@ SCALED_DOT_PRODUCT_ATTENTION = Exercise(
     ),
     mistakes=(
         *OF_SCORES,
-        Mistake(
-            "scaled_after",
-            "scaled after the softmax",
-            "The weights are divided, not the scores: each row sums to 1/√d_k.",
+        mistake(
+            "scaled_dot_product_attention.scaled_after",
             "Sum a row of your weights.",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "columns",
-            "softmax over the queries",
-            "The columns of the weights sum to 1; each query's row should.",
+        mistake(
+            "scaled_dot_product_attention.columns",
             "Which axis of the scores counts the keys?",
             "softmax",
             also=("over_axis_1",),
             costs=("values",),
         ),
-        Mistake(
-            "over_batch",
-            "softmax over an axis in front",
-            "The samples of the batch, or the heads, compete with each other for every pair of tokens.",
+        mistake(
+            "scaled_dot_product_attention.over_batch",
             "Which axis of the scores counts the keys? Does your softmax name it?",
             "softmax",
             also=("over_heads", "over_implicit"),
             costs=("values",),
         ),
-        Mistake(
-            "no_softmax",
-            "no softmax",
-            "The scores themselves weigh the values: they are neither positive nor do they sum to 1.",
+        mistake(
+            "scaled_dot_product_attention.no_softmax",
             "What turns scores into weights?",
             "softmax",
         ),
-        Mistake(
-            "no_maximum",
-            "exp of large scores overflows",
-            "From a score of 710 on, exp gives infinity, and infinity divided by infinity is NaN.",
+        mistake(
+            "scaled_dot_product_attention.no_maximum",
             "Only differences of scores count. What may you take off a whole row before you exponentiate it?",
             "softmax",
             costs=("large",),
         ),
-        Mistake(
-            "weights_transposed",
-            "the weights are transposed before they meet the values",
-            "Each token is given to others in the shares in which it should take from them.",
+        mistake(
+            "scaled_dot_product_attention.weights_transposed",
             "Sum a row of what you multiply the values by.",
             "apply",
             costs=("values",),
         ),
-        Mistake(
-            "weights_out",
-            "the weights are returned as the output",
-            "The values are never averaged: v plays no part.",
+        mistake(
+            "scaled_dot_product_attention.weights_out",
             "What do the weights weigh?",
             "apply",
         ),
-        Mistake(
-            "k_for_v",
-            "the keys stand in for the values",
-            "The weights average the keys; v plays no part.",
+        mistake(
+            "scaled_dot_product_attention.k_for_v",
             "What do the weights multiply?",
             "apply",
             costs=("values",),
         ),
-        Mistake(
-            "q_for_v",
-            "the queries stand in for the values",
-            "The weights average the queries; v plays no part.",
+        mistake(
+            "scaled_dot_product_attention.q_for_v",
             "What do the weights multiply?",
             "apply",
             costs=("values",),
         ),
-        Mistake(
-            "scores_returned",
-            "the scores are returned as the weights",
-            "The output is right, but the second result is what went into the softmax, not what came out of it.",
+        mistake(
+            "scaled_dot_product_attention.scores_returned",
             "Sum a row of the second result.",
             "results",
             costs=("values",),
         ),
-        Mistake(
-            "exchanged",
-            "output and weights have changed places",
-            "The weights come first and the output second; the task has them the other way round.",
+        mistake(
+            "scaled_dot_product_attention.exchanged",
             "Which order does the `return` have?",
             "results",
             costs=("shape",),
         ),
-        Mistake(
-            "mask_ignored",
-            "the mask has no effect",
-            "The result is the same with and without a mask: it is not used, or the masked scores are thrown away.",
+        mistake(
+            "scaled_dot_product_attention.mask_ignored",
             "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
             "mask",
             costs=("mask",),
         ),
-        Mistake(
-            "mask_after",
-            "masked after the softmax",
-            "The hidden weights are set to 0, but the row no longer sums to 1.",
+        mistake(
+            "scaled_dot_product_attention.mask_after",
             "Where must a hidden key be hidden, so that the others share its weight?",
             "mask",
             costs=("mask",),
         ),
-        Mistake(
-            "filled_with_0",
-            "hidden scores set to 0",
-            "exp(0) = 1: a hidden key still gets weight.",
+        mistake(
+            "scaled_dot_product_attention.filled_with_0",
             "Which score has the exponential 0?",
             "mask",
             costs=("mask",),
         ),
-        Mistake(
-            "filled_with_inf",
-            "hidden scores set to plus infinity",
-            "A hidden key gets the largest score that there is, and the softmax of infinity is NaN.",
+        mistake(
+            "scaled_dot_product_attention.filled_with_inf",
             "Look at the sign of what hidden scores are replaced with.",
             "mask",
             costs=("mask",),
         ),
-        Mistake(
-            "mask_inverted",
-            "the mask is inverted",
-            "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+        mistake(
+            "scaled_dot_product_attention.mask_inverted",
             "Which value of the mask does `masked_fill` replace?",
             "mask",
             also=("mask_inverted_filled", "mask_inverted_added"),
             costs=("mask",),
         ),
-        Mistake(
-            "mask_on_queries",
-            "the mask lies on the queries",
-            "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
+        mistake(
+            "scaled_dot_product_attention.mask_on_queries",
             "Which axis of the scores counts the keys?",
             "mask",
             also=("mask_on_queries_filled", "mask_on_queries_added"),
             costs=("mask",),
         ),
-        Mistake(
-            "mask_added",
-            "the mask is added to the scores",
-            "True counts as 1 and False as 0: a visible key's score rises by 1, and nothing is hidden.",
+        mistake(
+            "scaled_dot_product_attention.mask_added",
             "What must be added to a score, so that its exponential is 0?",
             "mask",
             costs=("mask",),
         ),
-        Mistake(
-            "own_causal",
-            "every mask is taken for the causal one",
-            "A triangle of your own is used whenever there is a mask; what the given mask says plays no part.",
+        mistake(
+            "scaled_dot_product_attention.own_causal",
             "Is the `mask` that was passed in used for anything but the question whether there is one?",
             "mask",
             costs=("mask",),

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import mean, size, square, total, transpose
-from autograder.exercise import Answer, Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
+from autograder.exercise import Answer, Case, Criterion, Exercise, Inputs, Property, Weights
+from headroom.mistakes import mistake
 from headroom.reference import by_hand
 
 # What others have that does the differentiating, or the layer backwards, by what runs.
@@ -31,13 +32,10 @@ AUTOGRAD = frozenset(
 )
 AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
 
-OVERWRITTEN = Mistake(
-    "overwritten",
-    "the caller's array is changed",
-    "Something is done in place to an argument: after the call, the caller's array holds other values.",
+OVERWRITTEN = mistake(
+    "softmax_backward.overwritten",
     "Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
     sign=lambda seen: seen.input_changed,
-    switchable=False,
     costs=("manners",),
 )
 
@@ -163,24 +161,18 @@ def _softmax_with(d_weights: np.ndarray, weights: np.ndarray, slips: frozenset[s
 softmax_with = in_numpy(_softmax_with)
 
 OF_THE_SOFTMAX = (
-    Mistake(
-        "no_row_term",
-        "the row term is missing",
-        "Each score is moved by its own weight alone, w · d_w: what it takes from the other weights is left out.",
+    mistake(
+        "softmax_backward.no_row_term",
         "Raise one score of a row. Which of the row's weights change? Sum a row of your result: what should it be?",
         "softmax",
     ),
-    Mistake(
-        "diagonal",
-        "only the diagonal of the derivatives",
-        "w (1 − w) is how a weight answers to its own score. It also answers to every other score of its row.",
+    mistake(
+        "softmax_backward.diagonal",
         "The table of derivatives has one entry for each pair of keys. Which of them does your line use?",
         "softmax",
     ),
-    Mistake(
-        "plus",
-        "the row term has the wrong sign",
-        "What the other keys want is added, where it should be taken off.",
+    mistake(
+        "softmax_backward.plus",
         "When one score rises, do the other weights rise or fall?",
         "softmax",
     ),
@@ -200,67 +192,49 @@ SOFTMAX_BACKWARD = Exercise(
     mistakes=(
         OVERWRITTEN,
         *OF_THE_SOFTMAX,
-        Mistake(
-            "row_term_only",
-            "only the row term",
-            "What a score takes from the others is there; what it does for its own weight is not.",
+        mistake(
+            "softmax_backward.row_term_only",
             "The result has two terms. Which of them does the chain rule give for k = j?",
             "softmax",
         ),
-        Mistake(
-            "no_weight",
-            "the weight in front is missing",
-            "d_w less its mean is returned, not multiplied by the weights: a key that was hidden gets a gradient too.",
+        mistake(
+            "softmax_backward.no_weight",
             "What should the gradient of a score be whose weight is 0?",
             "front",
         ),
-        Mistake(
-            "unweighted",
-            "the row's sum is not weighted",
-            "All of d_w is summed up, as if every weight were 1.",
+        mistake(
+            "softmax_backward.unweighted",
             "Which mean of d_w belongs here: by what is each entry weighted?",
             "row",
         ),
-        Mistake(
-            "plain_mean",
-            "the plain mean in place of the weighted one",
-            "The mean of d_w counts every key alike; it should count a key by its weight.",
+        mistake(
+            "softmax_backward.plain_mean",
             "By what is each entry of the row's mean weighted?",
             "row",
         ),
-        Mistake(
-            "mean",
-            "a mean in place of the sum",
-            "The products of d_w and w are averaged: too small by the number of keys. The weights already sum to 1.",
+        mistake(
+            "softmax_backward.mean",
             "Is there a 1/n in the formula?",
             "row",
         ),
-        Mistake(
-            "over_queries",
-            "summed over the wrong axis",
-            "The row term runs over the queries, or over the batch: rows of other queries leak in.",
+        mistake(
+            "softmax_backward.over_queries",
             "Which axis counts the keys, however many stand in front of it?",
             "axis",
             also=("over_axis_1", "over_batch"),
         ),
-        Mistake(
-            "over_everything",
-            "summed over everything",
-            "One sum serves all rows; each row has its own.",
+        mistake(
+            "softmax_backward.over_everything",
             "What does `sum` reduce when no axis is given?",
             "axis",
         ),
-        Mistake(
-            "no_keepdims",
-            "the summed axis is gone",
-            "Without its last axis, the sum of each row does not line up with the weights.",
+        mistake(
+            "softmax_backward.no_keepdims",
             "Compare the shapes of the weights and of the sum. What would make the last axis of the sum a 1?",
             "keepdims",
         ),
-        Mistake(
-            "softmax_again",
-            "the softmax is taken once more",
-            "`weights` is what the softmax returned. Here it is treated as scores.",
+        mistake(
+            "softmax_backward.softmax_again",
             "Sum a row of the second argument.",
             "again",
         ),
@@ -466,176 +440,130 @@ LAYER_NORM_BACKWARD = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "constants",
-            "mean and deviation taken for constants",
-            "d_x is g / s: the two ways by which x acts through its own mean and deviation are left out.",
+        mistake(
+            "layer_norm_backward.constants",
             "Add a constant to all features of a token: the result stays. So what must the sum of d_x be?",
             "terms",
         ),
-        Mistake(
-            "no_mean_term",
-            "the way through the mean is missing",
-            "Each feature raises the mean of its token, and so lowers all the others; that is left out.",
+        mistake(
+            "layer_norm_backward.no_mean_term",
             "Sum d_x over a token's features. Should the result care for a constant added to all of them?",
             "terms",
         ),
-        Mistake(
-            "no_variance_term",
-            "the way through the deviation is missing",
-            "Each feature stretches its token, and so shrinks all of y; that is left out.",
+        mistake(
+            "layer_norm_backward.no_variance_term",
             "Multiply a token by 1.01: the result stays (but for ε). So along which direction must d_x have no part?",
             "terms",
         ),
-        Mistake(
-            "sums",
-            "sums in place of the means",
-            "The two terms are too large by the number of features.",
+        mistake(
+            "layer_norm_backward.sums",
             "What does each of the two terms divide by?",
             "reduce",
         ),
-        Mistake(
-            "over_tokens",
-            "the means run over the wrong axis",
-            "The two means are taken over tokens or batch: tokens leak into each other.",
+        mistake(
+            "layer_norm_backward.over_tokens",
             "Whose mean is it? Which axis did the forward take it over?",
             "axis",
             also=("over_batch",),
         ),
-        Mistake(
-            "over_everything",
-            "the means run over everything",
-            "One mean serves all tokens; each token has its own.",
+        mistake(
+            "layer_norm_backward.over_everything",
             "What does `mean` reduce when no axis is given?",
             "axis",
         ),
-        Mistake(
-            "raw_x",
-            "x in place of y inside of the deviation's term",
-            "The second mean is that of g · x; it is the normalised value that it should be multiplied by.",
+        mistake(
+            "layer_norm_backward.raw_x",
             "Compare each letter of the formula with your line.",
             "raw",
         ),
-        Mistake(
-            "gamma_outside",
-            "γ stands outside of the means",
-            "γ multiplies the finished sum. It differs from feature to feature, so it stays inside of the mean.",
+        mistake(
+            "layer_norm_backward.gamma_outside",
             "At which point of the way back does γ come in: before or after the normalisation?",
             "gamma",
         ),
-        Mistake(
-            "no_gamma",
-            "γ is not used",
-            "d_out goes back through the normalisation as if γ were 1.",
+        mistake(
+            "layer_norm_backward.no_gamma",
             "out = γ y + β. What reaches y?",
             "gamma",
         ),
-        Mistake(
-            "no_deviation",
-            "not divided by the deviation",
-            "y rises by 1/s when x rises by 1; the 1/s is missing.",
+        mistake(
+            "layer_norm_backward.no_deviation",
             "Multiply x by 10: what happens to the derivative of y by x?",
             "deviation",
         ),
-        Mistake(
-            "by_variance",
-            "divided by the variance",
-            "The terms are divided by s² in place of s.",
+        mistake(
+            "layer_norm_backward.by_variance",
             "Compare the denominator of the formula with yours.",
             "deviation",
         ),
-        Mistake(
-            "unbiased",
-            "the unbiased variance",
-            "The sum of squares is divided by d_model − 1. The forward divided it by d_model.",
+        mistake(
+            "layer_norm_backward.unbiased",
             "Look at what `var` and `std` are told to divide by.",
             "variance",
         ),
-        Mistake(
-            "no_eps",
-            "no ε",
-            "The deviation lacks what the forward added to the variance: tiny values come out far too large.",
+        mistake(
+            "layer_norm_backward.no_eps",
             "Which deviation did the forward divide by?",
             "eps",
             costs=("small",),
         ),
-        Mistake(
-            "eps_outside",
-            "ε outside the square root",
-            "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
+        mistake(
+            "layer_norm.eps_outside",
             "Look at where ε stands in the definition: what is it added to?",
             "eps",
             costs=("small",),
         ),
-        Mistake(
-            "fixed_eps",
-            "the argument `eps` is not used",
-            "A constant is used whatever `eps` was given.",
+        mistake(
+            "layer_norm_backward.fixed_eps",
             "Follow `eps` from the signature to the place where it is added.",
             "eps",
             costs=("small",),
         ),
-        Mistake(
-            "x_for_y",
-            "x in place of y in d_gamma",
-            "γ multiplied the normalised value y in the forward, not x.",
+        mistake(
+            "layer_norm_backward.x_for_y",
             "What does γ stand next to in the definition?",
             "seen",
             costs=("affine",),
         ),
-        Mistake(
-            "centred_for_y",
-            "d_gamma is not divided by the deviation",
-            "The centred value is used, where γ multiplied the centred value divided by s.",
+        mistake(
+            "layer_norm_backward.centred_for_y",
             "What does γ stand next to in the definition?",
             "seen",
             costs=("affine",),
         ),
-        Mistake(
-            "gamma_in_affine",
-            "γ in the gradients of γ and β",
-            "g = γ · d_out is summed in place of d_out. γ and β come last: nothing lies between them and d_out.",
+        mistake(
+            "layer_norm_backward.gamma_in_affine",
             "out = γ y + β. Differentiate by β: where is γ?",
             "affine",
             costs=("affine",),
         ),
-        Mistake(
-            "over_axis_0",
-            "d_gamma and d_beta are not summed over every token",
-            "Only one of the leading axes is summed: with a batch in front, something other than (d_model,) is left.",
+        mistake(
+            "layer_norm_backward.over_axis_0",
             "γ serves every token of every sample. Over which axes do its uses add up?",
             "sum",
             also=("tokens_only",),
             costs=("shape", "affine"),
         ),
-        Mistake(
-            "over_features",
-            "d_gamma and d_beta are summed over the features",
-            "Each feature has a γ and a β of its own; it is the tokens that share them.",
+        mistake(
+            "layer_norm_backward.over_features",
             "Which shape must d_gamma have?",
             "sum",
             costs=("shape", "affine"),
         ),
-        Mistake(
-            "not_summed",
-            "d_gamma and d_beta are not summed",
-            "Each token's share is there, but γ is one vector for all of them: its uses add up.",
+        mistake(
+            "layer_norm_backward.not_summed",
             "Which shape must d_gamma have?",
             "sum",
             costs=("shape", "affine"),
         ),
-        Mistake(
-            "averaged",
-            "d_gamma and d_beta are averaged",
-            "The shares of the tokens add up; they are not divided by their number.",
+        mistake(
+            "layer_norm_backward.averaged",
             "A number used ten times: does its gradient grow with the uses, or not?",
             "total",
             costs=("affine",),
         ),
-        Mistake(
-            "exchanged",
-            "d_gamma and d_beta have changed places",
-            "The gradient of β is returned where that of γ belongs.",
+        mistake(
+            "layer_norm_backward.exchanged",
             "Which order does the `return` have, and which order does the task have?",
             "order",
             costs=("affine",),
@@ -807,142 +735,106 @@ ATTENTION_BACKWARD = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "unscaled",
-            "the scaling is forgotten",
-            "The forward divided the scores by √d_head; on the way back nothing is divided.",
+        mistake(
+            "attention_backward.unscaled",
             "scores = q kᵀ / √d_head. Which of your lines knows about the root?",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "d_q_unscaled",
-            "the scaling is forgotten in d_q",
-            "d_k is divided by √d_head, d_q is not.",
+        mistake(
+            "attention_backward.d_q_unscaled",
             "Which of your lines know about the root?",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "d_k_unscaled",
-            "the scaling is forgotten in d_k",
-            "d_q is divided by √d_head, d_k is not.",
+        mistake(
+            "attention_backward.d_k_unscaled",
             "Which of your lines know about the root?",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "by_d_head",
-            "divided by d_head instead of its root",
-            "Either d_head is taken without its root, or the root is divided by twice.",
+        mistake(
+            "attention_backward.by_d_head",
             "How often does √d_head occur in the forward?",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "by_d_value",
-            "divided by the root of the values' width",
-            "The width of the values has no part in a score; it is the width of queries and keys that counts.",
+        mistake(
+            "attention_backward.by_d_value",
             "Which array's last axis did the forward take the root of?",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "multiplied",
-            "multiplied by √d_head",
-            "The forward divided; the derivative of a division by a number divides too.",
+        mistake(
+            "attention_backward.multiplied",
             "What is the derivative of x / 2?",
             "scale",
             costs=("values",),
         ),
-        Mistake(
-            "no_softmax",
-            "the softmax is skipped",
-            "d_weights is used where d_scores belongs: between scores and weights lies the softmax.",
+        mistake(
+            "attention_backward.no_softmax",
             "The forward has three lines. How many has your way back?",
             "softmax",
             costs=("values", "mask"),
         ),
         *(replace(one, costs=("values", "mask")) for one in OF_THE_SOFTMAX),
-        Mistake(
-            "over_queries",
-            "the softmax's sum runs over the queries",
-            "The row term runs over the wrong axis: rows of other queries leak in.",
+        mistake(
+            "attention_backward.over_queries",
             "Which axis of the weights counts the keys?",
             "axis",
             also=("over_axis_1",),
         ),
-        Mistake(
-            "recomputed",
-            "the weights are computed anew, without the mask",
-            "The weights that were passed in are not used, but those of q and k: what the forward hid is seen again.",
+        mistake(
+            "attention_backward.recomputed",
             "Which weights did the forward mix with? Where do you get them from?",
             "weights",
             costs=("mask",),
         ),
-        Mistake(
-            "v_not_transposed",
-            "v is not transposed",
-            "d_out is multiplied by v as it is. The sizes fit only where there are as many keys as v is wide.",
+        mistake(
+            "attention_backward.v_not_transposed",
             "out = weights v. What does the rule for products say about d_weights, and what do the shapes say?",
             "v",
         ),
-        Mistake(
-            "d_v_not_transposed",
-            "the weights in d_v are not transposed",
-            "A value is told by the tokens that its own token looked at; it should be told by those that looked at it.",
+        mistake(
+            "attention_backward.d_v_not_transposed",
             "d_v has a row for each key. Which axis of the weights counts the keys?",
             "d_v",
         ),
-        Mistake(
-            "d_k_not_transposed",
-            "d_scores in d_k is not transposed",
-            "A key is told by the tokens that its own token looked at; it should be told by those that looked at it.",
+        mistake(
+            "attention_backward.d_k_not_transposed",
             "d_k has a row for each key. Which axis of d_scores counts the keys?",
             "d_k",
         ),
-        Mistake(
-            "d_q_transposed",
-            "d_scores in d_q is transposed",
-            "A query is told what others wanted of its own token's key.",
+        mistake(
+            "attention_backward.d_q_transposed",
             "d_q has a row for each query. Which axis of d_scores counts the queries?",
             "d_q",
         ),
-        Mistake(
-            "own_factor",
-            "q and k multiply their own gradients",
-            "d_q is made of q and d_k of k. In a product, each factor's gradient is made of the other factor.",
+        mistake(
+            "attention_backward.own_factor",
             "The derivative of a b by a: which of the two is left?",
             "factor",
         ),
-        Mistake(
-            "fixed_axes",
-            "the axes are counted from the front",
-            "Axes 1 and 2 are exchanged: right with one leading axis, wrong with none or two.",
+        mistake(
+            "attention_backward.fixed_axes",
             "Which numbers name the last two axes, however many come before them?",
             "axes",
             also=("axes_021",),
             costs=("shape", "leading"),
         ),
-        Mistake(
-            "reversed_axes",
-            "`.T` reverses every axis",
-            "With a batch in front, `.T` moves it to the end; only the last two axes should be exchanged.",
+        mistake(
+            "attention_scores.reversed_axes",
             "Print the shape of `v.T` for v of shape (2, 5, 7).",
             "axes",
         ),
-        Mistake(
-            "exchanged_qk",
-            "d_q and d_k have changed places",
-            "The gradient of the keys is returned where that of the queries belongs.",
+        mistake(
+            "attention_backward.exchanged_qk",
             "Which order does the `return` have, and which order does the task have?",
             "order",
             costs=("shape", "values"),
         ),
-        Mistake(
-            "backwards",
-            "the results are in the order of their computation",
-            "d_v comes first and d_q last; the task has them in the order of the forward's arguments.",
+        mistake(
+            "attention_backward.backwards",
             "Which order does the `return` have, and which order does the task have?",
             "order",
             costs=("shape", "values"),

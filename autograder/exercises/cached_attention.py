@@ -9,10 +9,11 @@ from torch import Tensor
 
 from autograder import reading
 from autograder.covering import Axis, Choice, Sizes
-from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Weights
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.decoder import known, project, split_heads
 from headroom import reference
+from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -127,93 +128,69 @@ AXES = ("over_batch", "over_heads", "", "over_features")  # the axes of (batch, 
 MISTAKES = (
     known("unregistered"),
     known("overwritten"),
-    Mistake(
-        "recomputed",
-        "the tokens are kept, not their keys and values",
-        "Each call computes the keys and values of all earlier tokens once more: the result is the same, the work is "
-        "not saved.",
+    mistake(
+        "cached_self_attention.recomputed",
         "What do you put into the cache? What is left to compute of an earlier token in the next call?",
         "kept",
         costs=("kept",),
     ),
-    Mistake(
-        "cache_unused",
-        "the new tokens see only each other",
-        "Nothing of the earlier calls reaches the scores, or nothing is handed on: each call begins anew.",
+    mistake(
+        "cached_self_attention.cache_unused",
         "Follow the cache: out of one call, into the next, up to the scores.",
         "kept",
         costs=("steps", "pieces", "kept"),
     ),
-    Mistake(
-        "only_new_kept",
-        "only the last call is remembered",
-        "The cache that is returned holds the new tokens alone: each call sees the one before, and none earlier.",
+    mistake(
+        "cached_self_attention.only_new_kept",
         "How many tokens does your cache hold after three calls?",
         "kept",
         costs=("steps", "pieces", "kept"),
     ),
-    Mistake(
-        "new_first",
-        "the new tokens stand before the old",
-        "The order of keys in the cache is another than the causal mask takes it to be.",
+    mistake(
+        "cached_self_attention.new_first",
         "In which order are the two joined, and which columns does the mask hide?",
         "joined",
         costs=("pieces", "kept"),
     ),
-    Mistake(
-        "over_features",
-        "keys and values don't grow with the tokens",
-        "After the second call there is not a key and a value for every token so far: old and new are joined along the "
-        "batch, the heads or the features, or only the keys are joined and the values are not.",
+    mistake(
+        "cached_self_attention.over_features",
         "Print the shapes of keys and values after the second call. Which axis counts tokens once the heads are split?",
         "joined",
         also=("over_heads", "over_batch", "values_not_kept"),
         costs=("steps", "pieces", "kept"),
     ),
-    Mistake(
-        "queries_kept",
-        "the queries are kept as well",
-        "Old tokens ask again: the result has a row for every token so far, and not only for the new ones.",
+    mistake(
+        "cached_self_attention.queries_kept",
         "How many rows should one call return? Which of q, k and v does an earlier token still need?",
         "queries",
         costs=("shape", "steps", "pieces", "kept"),
     ),
-    Mistake(
-        "exchanged",
-        "keys and values change places in the cache",
-        "What one call puts in as values, the next takes out as keys.",
+    mistake(
+        "cached_self_attention.exchanged",
         "In which order do you put them in, and in which do you take them out?",
         "exchanged",
         costs=("steps", "pieces", "kept"),
     ),
-    Mistake(
-        "no_causal_mask",
-        "no causal mask within a call",
-        "Tokens that come in together all see each other, so an earlier one sees a later one.",
+    mistake(
+        "cached_self_attention.no_causal_mask",
         "Send a text of several tokens through in one call. What may its first token see?",
         "mask",
         costs=("whole", "pieces", "kept"),
     ),
-    Mistake(
-        "mask_from_the_first",
-        "the mask begins at the first token",
-        "The first new token may see only key 0, the second keys 0 and 1, as if nothing came before them.",
+    mistake(
+        "cached_self_attention.mask_from_the_first",
         "The first row of the mask belongs to the first *new* token. How many keys may that see?",
         "mask",
         costs=("steps", "pieces", "kept"),
     ),
-    Mistake(
-        "mask_of_the_new",
-        "the mask counts only the new tokens",
-        "It has as many columns as there are new tokens; the keys are more.",
+    mistake(
+        "cached_self_attention.mask_of_the_new",
         "Which two numbers are the shape of the scores in the second call?",
         "mask",
         costs=("pieces", "kept"),
     ),
-    Mistake(
-        "no_self",
-        "a token may not see itself",
-        "The mask hides the diagonal: the first token has nothing to attend to, and becomes NaN.",
+    mistake(
+        "cached_self_attention.no_self",
         "Print the mask's first row.",
         "mask",
     ),

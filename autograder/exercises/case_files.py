@@ -12,19 +12,17 @@ import torch
 from torch import Tensor
 
 from autograder.covering import Axis, Choice, Only, Sizes
-from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
 from headroom import reference
+from headroom.mistakes import mistake
 
 Slips = frozenset[str]
 
 KEPT = Criterion("manners", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
-OVERWRITTEN = Mistake(
-    "overwritten",
-    "the caller's tensor is changed",
-    "Something is done to an argument in place: after the call, the caller's tensor holds other values.",
+OVERWRITTEN = mistake(
+    "sequence_loss.overwritten",
     "Look for an assignment into a slice, `+=`, or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
-    switchable=False,
 )
 
 
@@ -120,89 +118,63 @@ SEQUENCE_LOSS = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "not_shifted",
-            "repeating is rewarded",
-            "A model that says again what it has just read gets a loss near 0; one that knows what comes next is "
-            "punished.",
+        mistake(
+            "sequence_loss.not_shifted",
             "Take a sequence of four tokens. Write down which row of logits is held against which token.",
             "shift",
             costs=("shift", "gradients"),
         ),
-        Mistake(
-            "divided_by_all",
-            "padding lowers the loss",
-            "The same sequences get a smaller loss the more padding stands behind them.",
+        mistake(
+            "sequence_loss.divided_by_all",
             "A loss is a mean. Of how many numbers is this one the mean, with padding and without?",
             "mean",
             costs=("padding",),
         ),
-        Mistake(
-            "shifted_back",
-            "asked for what came before",
-            "Logits and tokens are shifted against each other, in the wrong direction: the model is asked for the "
-            "token that it has read a step ago.",
+        mistake(
+            "sequence_loss.shifted_back",
             "Which of the two loses its first entry, and which its last?",
             "shift",
         ),
-        Mistake(
-            "rolled",
-            "the last token is asked for the first",
-            "The tokens are moved round in a circle: at the end of a sequence the model is asked for its beginning.",
+        mistake(
+            "sequence_loss.rolled",
             "What is the answer at the last place? Should it be asked for at all?",
             "shift",
         ),
-        Mistake(
-            "padding_counted",
-            "padding counts as text",
-            "The surprise at padding enters the mean, so the model is paid for writing padding.",
+        mistake(
+            "sequence_loss.padding_counted",
             "Which targets must have no part in the loss?",
             "counted",
             costs=("padding",),
         ),
-        Mistake(
-            "mask_of_read",
-            "the mask belongs to the other tokens",
-            "A place counts when the token that is read there is real; so the first padding token of a sequence is "
-            "asked for.",
+        mistake(
+            "sequence_loss.mask_of_read",
             "Two lists of tokens are in play now. Of which of them do you have to know whether it is padding?",
             "counted",
             costs=("padding",),
         ),
-        Mistake(
-            "per_sequence",
-            "a mean of means",
-            "Each sequence gets a mean of its own, and the mean of these is returned: a token in a short sequence "
-            "counts for more.",
+        mistake(
+            "sequence_loss.per_sequence",
             "The task wants one mean. Over what?",
             "mean",
             costs=("padding",),
         ),
-        Mistake(
-            "summed",
-            "a sum, not a mean",
-            "Nothing is divided: a longer batch has a larger loss.",
+        mistake(
+            "sequence_loss.summed",
             "What is a sum divided by to become the mean of the tokens that count?",
             "mean",
         ),
-        Mistake(
-            "by_batch",
-            "divided by the number of sequences",
-            "The sum of all tokens is divided by the batch, so long sequences have a larger loss.",
+        mistake(
+            "sequence_loss.by_batch",
             "What is a sum divided by to become the mean of the tokens that count?",
             "mean",
         ),
-        Mistake(
-            "softmax_twice",
-            "softmax before the cross-entropy",
-            "The cross-entropy takes a softmax itself. Given probabilities, it can never come near 0.",
+        mistake(
+            "sequence_loss.softmax_twice",
             "What does `cross_entropy` expect: logits or probabilities?",
             "softmax",
         ),
-        Mistake(
-            "detached",
-            "the loss is cut off from the gradient",
-            "The number is right, but nothing can be trained with it: no gradient reaches the logits.",
+        mistake(
+            "sequence_loss.detached",
             "Look for `.item()`, `detach`, `no_grad`, `.data` or a new tensor made from numbers.",
             "gradient",
         ),
@@ -316,88 +288,64 @@ TRAIN_ONE_PASS = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "piled_up",
-            "a step remembers the steps before it",
-            "The first step goes along the gradient of its batch. The second goes on along that of the first as well, "
-            "the third along those of both: the weights swing past the minimum like a pendulum.",
+        mistake(
+            "train_one_pass.piled_up",
             "Print the gradient before each step, and that of the batch alone. Who adds to it?",
             "pile",
             costs=("alone",),
         ),
-        Mistake(
-            "divided_again",
-            "the larger the batch, the shorter the step",
-            "Four copies of an image make a step that is a quarter as long as that of the image alone. The mean over "
-            "equal images is the same, so the step should be.",
+        mistake(
+            "train_one_pass.divided_again",
             "Follow one number, the loss, from where it is made to `backward`. How often is it made smaller?",
             "length",
             also=("by_batch_size", "divided_recorded"),
             costs=("length",),
         ),
-        Mistake(
-            "not_stepped",
-            "the weights stay what they were",
-            "Losses are computed, but the weights that come back are those that went in.",
+        mistake(
+            "train_one_pass.not_stepped",
             "In which order do the gradient's three lines stand: emptied, computed, used?",
             "pile",
         ),
-        Mistake(
-            "one_step",
-            "one step for all batches",
-            "The gradients of all batches are collected, and a single step is made at the end.",
+        mistake(
+            "train_one_pass.one_step",
             "How many steps should a pass of five batches make? Look at what belongs into the loop.",
             "pile",
         ),
-        Mistake(
-            "first_only",
-            "only the first batch is seen",
-            "The pass ends after one batch.",
+        mistake(
+            "train_one_pass.first_only",
             "Look at how far the `return` is indented.",
             "batches",
         ),
-        Mistake(
-            "drop_last",
-            "the short batch at the end is dropped",
-            "Images that don't fill a whole batch are never trained on.",
+        mistake(
+            "train_one_pass.drop_last",
             "How many batches do 8 images make, 3 at a time?",
             "batches",
         ),
-        Mistake(
-            "summed",
-            "the larger the batch, the longer the step",
-            "The gradient is that of a sum over the batch, not of a mean.",
+        mistake(
+            "train_one_pass.summed",
             "Four copies of an image: how long should the step be, compared with that of the image alone?",
             "length",
             also=("summed_recorded",),
             costs=("length",),
         ),
-        Mistake(
-            "by_batches",
-            "divided by the number of batches",
-            "Every step is made shorter by the number of batches in a pass.",
+        mistake(
+            "train_one_pass.by_batches",
             "The learning rate times the gradient: does it say anything about how many batches there are?",
             "length",
             costs=("alone",),
         ),
-        Mistake(
-            "uphill",
-            "uphill",
-            "The gradient is added: every step makes the loss larger.",
+        mistake(
+            "train_one_pass.uphill",
             "In which direction does the gradient point?",
             "sign",
         ),
-        Mistake(
-            "softmax_twice",
-            "softmax before the cross-entropy",
-            "The cross-entropy takes a softmax itself. Given probabilities, it makes a small gradient, off course.",
+        mistake(
+            "train_one_pass.softmax_twice",
             "What does `cross_entropy` expect: logits or probabilities?",
             "softmax",
         ),
-        Mistake(
-            "recorded_after",
-            "the losses are those after the step",
-            "Each batch's loss is computed again with the weights that the batch has just changed.",
+        mistake(
+            "train_one_pass.recorded_after",
             "The task wants the loss of each batch before its step. When is yours taken?",
             "record",
         ),
@@ -533,114 +481,85 @@ MASKED_ATTENTION = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "future_seen",
-            "a decoder sees the future",
-            "With `causal=True`, early tokens give weight to later ones, as if `causal` had not been said.",
+        mistake(
+            "masked_attention.future_seen",
             "Print the scores right before the softmax. Do they know of the mask?",
             "future",
             costs=("future", "gradients"),
         ),
-        Mistake(
-            "on_queries",
-            "padding is seen, and padding looks evenly at all",
-            "Real tokens give weight to padding, so a sentence changes when its batch is padded further. The rows of "
-            "the padding itself are even.",
+        mistake(
+            "masked_attention.on_queries",
             "Weights have a row per query and a column per key. Which is hidden here, and which should be?",
             "padding",
             also=("on_queries_mixed", "on_queries_inf"),
             costs=("padding",),
         ),
-        Mistake(
-            "on_both",
-            "padding may not look either",
-            "The columns of padding are hidden, and its rows too: a query that sees nothing gets even weights, or NaN.",
+        mistake(
+            "masked_attention.on_both",
             "The task hides keys. Which of your two masks hides queries?",
             "padding",
             also=("on_both_inf",),
             costs=("padding",),
         ),
-        Mistake(
-            "padding_ignored",
-            "padding is seen like text",
-            "The result is the same whatever `lengths` says.",
+        mistake(
+            "masked_attention.padding_ignored",
             "Follow the padding mask to the softmax. Is what it makes of the scores used?",
             "padding",
             costs=("padding",),
         ),
-        Mistake(
-            "either",
-            "in a decoder, padding is seen",
-            "With `causal=True` the padding is not hidden any more: only one of the two masks is laid on at a time.",
+        mistake(
+            "masked_attention.either",
             "Is your second mask an alternative to the first, or does it come on top?",
             "padding",
             costs=("padding",),
         ),
-        Mistake(
-            "one_more",
-            "one padding token too many",
-            "The first padding token after a sentence counts as real.",
+        mistake(
+            "masked_attention.one_more",
             "A sentence of length 3 has tokens 0, 1 and 2. What does your comparison say of 3?",
             "lengths",
             costs=("padding",),
         ),
-        Mistake(
-            "real_inverted",
-            "text is hidden, padding is seen",
-            "The padding mask hides what it should show.",
+        mistake(
+            "masked_attention.real_inverted",
             "Which value of the mask does `masked_fill` replace?",
             "lengths",
             costs=("padding",),
         ),
-        Mistake(
-            "itself_hidden",
-            "a token does not see itself",
-            "The diagonal is hidden along with the future, and the first token has nothing to look at: NaN.",
+        mistake(
+            "masked_attention.itself_hidden",
             "Which diagonal does `triu` begin with?",
             "future",
             costs=("future",),
         ),
-        Mistake(
-            "future_inverted",
-            "a decoder sees only the future",
-            "The causal mask hides the past and shows the future.",
+        mistake(
+            "masked_attention.future_inverted",
             "Which value of the mask does `masked_fill` replace?",
             "future",
             costs=("future",),
         ),
-        Mistake(
-            "always",
-            "an encoder is causal too",
-            "The causal mask is laid on with `causal=False` as well.",
+        mistake(
+            "masked_attention.always",
             "Who asks for `causal` in your program?",
             "future",
         ),
-        Mistake(
-            "future_after",
-            "the future is hidden after the softmax",
-            "The weights of the future are set to 0, but a row no longer sums to 1.",
+        mistake(
+            "masked_attention.future_after",
             "Where must a hidden key be hidden, so that the others share its weight?",
             "future",
             costs=("future",),
         ),
-        Mistake(
-            "mask_after",
-            "masked after the softmax",
-            "The hidden weights are set to 0, but a row no longer sums to 1.",
+        mistake(
+            "masked_attention.mask_after",
             "Where must a hidden key be hidden, so that the others share its weight?",
             "fill",
         ),
-        Mistake(
-            "filled_with_0",
-            "hidden scores set to 0",
-            "exp(0) = 1: a hidden key still gets weight.",
+        mistake(
+            "scaled_dot_product_attention.filled_with_0",
             "Which score has the exponential 0?",
             "fill",
         ),
-        Mistake(
-            "unscaled",
-            "no scaling",
-            "The scores are not divided: they grow with d_k and the softmax saturates.",
+        mistake(
+            "attention_scores.unscaled",
             "Compare the line of the scores with the one that you were given.",
             "scale",
         ),
@@ -752,110 +671,82 @@ EMBED_TOKENS = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "by_batch",
-            "the order of the words makes no difference",
-            "All tokens of a sentence get the same position; the sentences of a batch get different ones.",
+        mistake(
+            "embed_tokens.by_batch",
             "`add_positions` says which shape it takes, and what its axes mean. Which shape does it get?",
             "places",
             costs=("places", "gradients"),
         ),
-        Mistake(
-            "x_twice",
-            "an embedding weighs twice as much as it should",
-            "The position is there, but too faint: the embedding under it has been added twice.",
+        mistake(
+            "embed_tokens.x_twice",
             "What does `add_positions` return: positions, or something that already holds more?",
             "sum",
             costs=("sum",),
         ),
-        Mistake(
-            "all_twice",
-            "everything counts twice",
-            "Embedding and position are both added twice.",
+        mistake(
+            "embed_tokens.all_twice",
             "How many times is each of the two in what you return?",
             "sum",
             costs=("sum",),
         ),
-        Mistake(
-            "positions_twice",
-            "a position weighs twice as much as it should",
-            "The positions are added twice.",
+        mistake(
+            "embed_tokens.positions_twice",
             "Count the additions between the table and the result.",
             "sum",
             costs=("sum",),
         ),
-        Mistake(
-            "token_lost",
-            "only positions are left",
-            "The embedding has been taken out altogether: every word gives the same.",
+        mistake(
+            "embed_tokens.token_lost",
             "Take the same place with two different words. What should differ?",
             "sum",
         ),
-        Mistake(
-            "positions_lost",
-            "no positions",
-            "The result does not depend on the place of a token.",
+        mistake(
+            "embed_tokens.positions_lost",
             "Follow what `add_positions` returns.",
             "sum",
         ),
-        Mistake(
-            "not_turned_back",
-            "the axes come back exchanged",
-            "The result has shape (tokens, batch, d_model).",
+        mistake(
+            "embed_tokens.not_turned_back",
             "You have turned the axes on the way in.",
             "axes",
         ),
-        Mistake(
-            "scrambled",
-            "positions are dealt out in a wrong order",
-            "The shape was changed by reading the same memory with other borders; no axis has been exchanged.",
+        mistake(
+            "embed_tokens.scrambled",
             "What is the difference between `view` or `reshape` and `transpose`?",
             "places",
             costs=("places",),
         ),
-        Mistake(
-            "start_ignored",
-            "every piece of a text begins at position 0",
-            "`start` has no effect.",
+        mistake(
+            "embed_tokens.start_ignored",
             "Follow `start` from the signature to where the positions are made.",
             "start",
         ),
-        Mistake(
-            "both_scaled",
-            "the positions are scaled too",
-            "The factor √d_model belongs to the embedding alone.",
+        mistake(
+            "embed_tokens.both_scaled",
             "What is multiplied: the embedding, or the sum?",
             "scale",
             costs=("sum",),
         ),
-        Mistake(
-            "not_scaled",
-            "the factor √d_model is gone",
-            "The embeddings are added as they stand in the table.",
+        mistake(
+            "embed_tokens.not_scaled",
             "Compare your first line with the one that you were given.",
             "scale",
             costs=("sum",),
         ),
-        Mistake(
-            "divided",
-            "divided by √d_model",
-            "The embeddings are made smaller where they should be made larger.",
+        mistake(
+            "embed_tokens.divided",
             "Compare your first line with the one that you were given.",
             "scale",
             costs=("sum",),
         ),
-        Mistake(
-            "by_d_model",
-            "multiplied by d_model",
-            "The root is missing: the positions drown.",
+        mistake(
+            "embed_tokens.by_d_model",
             "Compare your first line with the one that you were given.",
             "scale",
             costs=("sum",),
         ),
-        Mistake(
-            "table_detached",
-            "the table is cut off from the gradient",
-            "The numbers are right, but no gradient reaches the table: it will never be trained.",
+        mistake(
+            "embed_tokens.table_detached",
             "Look for `detach`, `no_grad`, `.data`, `.tolist()` or NumPy between the table and the result.",
             "gradient",
         ),
@@ -962,96 +853,70 @@ LETTERS_RIGHT = Exercise(
     ),
     mistakes=(
         OVERWRITTEN,
-        Mistake(
-            "answers_read",
-            "the report is better than the writing",
-            "After a wrong letter the model goes on as if it had been right. What is reported as written is not what "
-            "the model writes when it is alone.",
+        mistake(
+            "letters_right.answers_read",
             "At every letter, ask: what has been written so far, and what is read?",
             "read",
             costs=("alone",),
         ),
-        Mistake(
-            "filler_counted",
-            "a longer word in the batch makes short words better",
-            "The share rises when the batch is made wider and nothing else changes.",
+        mistake(
+            "letters_right.filler_counted",
             "How many letters does a word of three letters ask for, in a batch of width nine? Count what you count.",
             "count",
             costs=("counted",),
         ),
-        Mistake(
-            "by_all",
-            "a longer word in the batch makes short words worse",
-            "The right letters are counted as they should be, and then divided by all places of the batch.",
+        mistake(
+            "letters_right.by_all",
             "A share has two counts. Which of yours still knows about the width of the batch?",
             "mean",
             costs=("counted",),
         ),
-        Mistake(
-            "end_not_counted",
-            "the end is not asked for",
-            "A model that never stops writing loses nothing.",
+        mistake(
+            "letters_right.end_not_counted",
             "Which is the last place that belongs to a word?",
             "count",
             costs=("counted",),
         ),
-        Mistake(
-            "as_written",
-            "the model decides how much of it is counted",
-            "Letters are counted as far as the written word goes: a model that stops early is spared the rest.",
+        mistake(
+            "letters_right.as_written",
             "Whose length says what was asked for?",
             "count",
             costs=("counted",),
         ),
-        Mistake(
-            "first_counted",
-            "the given letter is counted",
-            "The first letter is right for every model: it was given.",
+        mistake(
+            "letters_right.first_counted",
             "Which letters did the model write?",
             "first",
             costs=("counted",),
         ),
-        Mistake(
-            "per_word",
-            "a mean of means",
-            "Each word gets a share of its own, and the mean of these is returned: a letter of a short word counts for "
-            "more.",
+        mistake(
+            "letters_right.per_word",
             "The task wants the share of all letters. Over what is your mean?",
             "mean",
             costs=("counted",),
         ),
-        Mistake(
-            "whole_words",
-            "whole words are counted",
-            "The share is that of words without a mistake.",
+        mistake(
+            "letters_right.whole_words",
             "The task asks for the share of letters.",
             "mean",
         ),
-        Mistake(
-            "summed",
-            "a number of letters, not a share",
-            "The right letters are counted and not divided by anything.",
+        mistake(
+            "letters_right.summed",
             "Right letters out of how many?",
             "mean",
         ),
-        Mistake(
-            "not_stopped",
-            "the model writes on after the end",
-            "After its end token a word should stay ended.",
+        mistake(
+            "letters_right.not_stopped",
             "Compare with the program that you were given: what did it do with an ended word?",
             "stop",
         ),
-        Mistake(
-            "first_again",
-            "the model reads the first letter again and again",
-            "Every letter is chosen from the one that was given.",
+        mistake(
+            "letters_right.first_again",
             "Which letter has just been written?",
             "read",
         ),
-        Mistake(
-            "columns",
-            "the table is read the wrong way round",
-            "The column of a token says what comes before it.",
+        mistake(
+            "letters_right.columns",
             "What does a row of the table hold?",
             "table",
         ),

@@ -14,10 +14,11 @@ from autograder import reading
 from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.diagnosis.vocabulary import INF, Bias, Mask, hide, linear, merge_heads, size, softmax, transpose
 from autograder.diagnosis.vocabulary import split_heads as into_heads
-from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Parameter, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.attention import masked
 from headroom import reference
+from headroom.mistakes import mistake
 
 known = multi_head.MULTI_HEAD_SELF_ATTENTION.known  # a mistake of lab 2, with what it costs here
 
@@ -191,17 +192,13 @@ def split_heads(x: Tensor, n_heads: int, slips: frozenset[str] = frozenset()) ->
 
 # What can be wrong with the source of queries, keys and values; in the block too.
 SOURCES = (
-    Mistake(
-        "own_memory",
-        "keys and values come from the target",
-        "The tokens that are being written attend to each other once more; the source is never read.",
+    mistake(
+        "cross_attention.own_memory",
         "Change the memory and see whether the result moves. Which two maps should read it?",
         "source",
     ),
-    Mistake(
-        "memory_asks",
-        "the source asks, the target answers",
-        "The queries are made of the memory, keys and values of x: the result has a row for each source token.",
+    mistake(
+        "cross_attention.memory_asks",
         "How many rows should the result have? Whose question is it?",
         "source",
     ),
@@ -211,33 +208,23 @@ CROSS_MISTAKES = (
     known("unregistered"),
     known("overwritten"),
     *SOURCES,
-    Mistake(
-        "memory_alone",
-        "x is not used",
-        "Queries, keys and values all come from the memory: the source attends to itself.",
+    mistake(
+        "cross_attention.memory_alone",
         "Which of the three should know what is being written?",
         "source",
     ),
-    Mistake(
-        "keys_from_x",
-        "the keys come from the target",
-        "Queries meet keys made of x, and their weights are laid on values made of the memory: with lengths that "
-        "differ they don't even fit.",
+    mistake(
+        "cross_attention.keys_from_x",
         "The weights say which *source* token to read. Whose keys must they have been compared with?",
         "source",
     ),
-    Mistake(
-        "values_from_x",
-        "the values come from the target",
-        "The keys of the memory decide what is read, but what is handed over is made of x.",
+    mistake(
+        "cross_attention.values_from_x",
         "What should a written token bring home from the source?",
         "source",
     ),
-    Mistake(
-        "causal_memory",
-        "a causal mask on the source",
-        "The first token sees one source token, the second two, and so on. The source was there before the first token "
-        "was written: nothing but its padding is to be hidden.",
+    mistake(
+        "cross_attention.causal_memory",
         "Which mask does the task hand you, and which do you apply?",
         "causal",
         costs=("values",),
@@ -250,19 +237,15 @@ CROSS_MISTAKES = (
     known("interleaved", "values"),
     known("no_output", "values"),
     known("shared_qkv", "values"),
-    Mistake(
-        "shared_kv",
-        "one projection for key and value",
-        "What a source token is found by and what it hands over are the same vector.",
+    mistake(
+        "cross_attention.shared_kv",
         "How many different maps does the task list?",
         "project",
         also=("shared_vk",),
         costs=("values",),
     ),
-    Mistake(
-        "shared_qk",
-        "one projection for query and key",
-        "Questions and answers are made by the same map; the other one is not used.",
+    mistake(
+        "cross_attention.shared_qk",
         "Which map makes the keys?",
         "project",
         costs=("values",),
@@ -458,191 +441,144 @@ def _linear(x: Tensor, weights: Weights, name: str) -> Tensor:
 
 BLOCK_MISTAKES = (
     known("unregistered"),
-    Mistake(
-        "overwritten",
-        "the caller's tensor is changed",
-        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+    mistake(
+        "multi_head_self_attention.overwritten",
         "`x += …` writes into the tensor that you were given. What makes a new one?",
         sign=lambda seen: seen.input_changed,
-        switchable=False,
         costs=("manners",),
     ),
     replace(SOURCES[0], also=("own_stream",)),
     SOURCES[1],
-    Mistake(
-        "no_cross_attention",
-        "no cross-attention",
-        "The block never looks at the memory: what it writes has nothing to do with the source.",
+    mistake(
+        "decoder_block.no_cross_attention",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_2",
         also=("no_cross_attention_renamed",),
         costs=("values", "memory_mask"),
     ),
-    Mistake(
-        "no_self_attention",
-        "no self-attention",
-        "No token sees any other that was written before it.",
+    mistake(
+        "decoder_block.no_self_attention",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_1",
         also=("no_self_attention_renamed",),
         costs=("values", "mask"),
     ),
-    Mistake(
-        "no_feed_forward",
-        "no feed-forward network",
-        "The block is made of attention alone: whatever it found is never worked on.",
+    mistake(
+        "decoder_block.no_feed_forward",
         "Count the branches of the task's table, and those of your `forward`.",
         "branch_3",
         costs=("values",),
     ),
-    Mistake(
-        "cross_first",
-        "cross-attention before self-attention",
-        "The source is asked before the token knows what has been written.",
+    mistake(
+        "decoder_block.cross_first",
         "Read the task's table from top to bottom.",
         "order",
         also=("cross_first_renamed",),
         costs=("values",),
     ),
-    Mistake(
-        "feed_forward_first",
-        "the feed-forward network before cross-attention",
-        "What the source has to say comes after the network that should work on it.",
+    mistake(
+        "decoder_block.feed_forward_first",
         "Read the task's table from top to bottom.",
         "order",
         also=("feed_forward_first_renamed",),
         costs=("values",),
     ),
-    Mistake(
-        "no_causal_mask",
-        "the mask does not reach the self-attention",
-        "Every token sees the later ones, whatever mask comes in: while training, the decoder reads the answer.",
+    mistake(
+        "decoder_block.no_causal_mask",
         "Follow `mask` from the signature to the branch that it belongs to.",
         "mask",
         costs=("mask",),
     ),
-    Mistake(
-        "always_causal",
-        "a causal mask of the block's own",
-        "The self-attention is always causal. Here the block hides what its caller's `mask` hides, and nothing if it "
-        "is None.",
+    mistake(
+        "decoder_block.always_causal",
         "Where does the mask come from?",
         "mask",
         costs=("values",),
     ),
-    Mistake(
-        "memory_mask_ignored",
-        "the memory mask does not reach the cross-attention",
-        "The source's filler is attended to like real tokens.",
+    mistake(
+        "decoder_block.memory_mask_ignored",
         "Follow `memory_mask` from the signature to the branch that it belongs to.",
         "memory_mask",
         costs=("memory_mask",),
     ),
-    Mistake(
-        "masks_exchanged",
-        "the two masks are exchanged",
-        "The self-attention gets the mask of the source, the cross-attention that of the target.",
+    mistake(
+        "decoder_block.masks_exchanged",
         "One mask counts source tokens, the other target tokens. Which attention has which for keys?",
         "masks",
         costs=("mask", "memory_mask"),
     ),
-    Mistake(
-        "causal_memory",
-        "the causal mask on the cross-attention",
-        "The first token sees one token of the source, the second two, and so on; with lengths that differ it doesn't "
-        "even fit. Nothing of the source but its filler is to be hidden.",
+    mistake(
+        "decoder_block.causal_memory",
         "Which mask do you pass to the cross-attention?",
         "memory_mask",
         also=("causal_memory_too",),
         costs=("mask", "memory_mask"),
     ),
-    Mistake(
-        "memory_mask_on_both",
-        "the memory mask on the self-attention",
-        "It says which *source* tokens are filler; on the target's own tokens it hides whatever stands there.",
+    mistake(
+        "decoder_block.memory_mask_on_both",
         "Which mask do you pass to the self-attention?",
         "mask",
         also=("masks_joined",),
         costs=("mask", "memory_mask"),
     ),
-    Mistake(
-        "memory_normed",
-        "the memory is normalised again",
-        "The encoder's last layer has normalised it already; here only the residual stream is normalised.",
+    mistake(
+        "decoder_block.memory_normed",
         "What does the table say that the cross-attention reads beside the normalised x?",
         "memory",
         costs=("values",),
     ),
-    Mistake(
-        "no_residual",
-        "no residual connections",
-        "Every branch replaces the stream in place of adding to it.",
+    mistake(
+        "decoder_block.no_residual",
         "What does each row of the task's table do with the x that it started from?",
         "stream",
         costs=("values",),
     ),
-    Mistake(
-        "no_residual_1",
-        "no residual around the self-attention",
-        "The first branch replaces x in place of adding to it.",
+    mistake(
+        "decoder_block.no_residual_1",
         "Compare the three lines with each other.",
         "stream_1",
         costs=("values",),
     ),
-    Mistake(
-        "no_residual_2",
-        "no residual around the cross-attention",
-        "The second branch replaces x in place of adding to it: what the target knew of itself is gone.",
+    mistake(
+        "decoder_block.no_residual_2",
         "Compare the three lines with each other.",
         "stream_2",
         costs=("values",),
     ),
-    Mistake(
-        "no_residual_3",
-        "no residual around the feed-forward network",
-        "The third branch replaces x in place of adding to it.",
+    mistake(
+        "decoder_block.no_residual_3",
         "Compare the three lines with each other.",
         "stream_3",
         costs=("values",),
     ),
-    Mistake(
-        "residual_of_norm",
-        "added to the normalised x",
-        "norm(x) + branch(norm(x)) in place of x + branch(norm(x)): the residual stream itself is lost.",
+    mistake(
+        "decoder_block.residual_of_norm",
         "What exactly stands on the left of each plus?",
         "stream",
         also=("residual_of_norm_1", "residual_of_norm_2", "residual_of_norm_3"),
         costs=("values",),
     ),
-    Mistake(
-        "post_norm",
-        "normalised after the sum",
-        "norm(x + branch(x)), as in the paper of 2017. Here a branch reads what is normalised: x + branch(norm(x)).",
+    mistake(
+        "decoder_block.post_norm",
         "Look at what the norm is given in each row of the task's table.",
         "norm",
         costs=("values",),
     ),
-    Mistake(
-        "no_norm",
-        "no normalisation",
-        "The branches read x as it is.",
+    mistake(
+        "decoder_block.no_norm",
         "Look at what each branch is given in the task's table.",
         "norm",
         also=("no_norm_1", "no_norm_2", "no_norm_3"),
         costs=("values",),
     ),
-    Mistake(
-        "shared_norm",
-        "one norm for three branches",
-        "The three branches share their γ and β; each should have a norm of its own.",
+    mistake(
+        "decoder_block.shared_norm",
         "How many norms does the task list?",
         "norm",
         costs=("values",),
     ),
-    Mistake(
-        "shared_attention",
-        "one attention for both",
-        "Self-attention and cross-attention share their four maps.",
+    mistake(
+        "decoder_block.shared_attention",
         "How many attentions does the task list?",
         "shared",
         costs=("values",),

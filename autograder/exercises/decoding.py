@@ -10,8 +10,9 @@ from torch import Tensor
 
 from autograder import probe
 from autograder.covering import Axis, Sizes
-from autograder.exercise import Case, Criterion, Exercise, Inputs, Mistake, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
 from headroom import reference
+from headroom.mistakes import mistake
 
 SURE = 1e3  # the logit of the end token where a row has to end, and its negative everywhere else
 
@@ -126,113 +127,83 @@ def _repeats_end(case: Case, output: np.ndarray) -> bool | None:
 
 
 MISTAKES = (
-    Mistake(
-        "first_row_for_all",
-        "the first row decides for all",
-        "Every row gets the token that is likeliest in row 0 of the batch.",
+    mistake(
+        "greedy_decode.first_row_for_all",
         "Is there a 0 where a colon should stand? Print the shape of what you take the argmax of.",
         "choice",
     ),
-    Mistake(
-        "over_tokens",
-        "the argmax runs over the wrong axis",
-        "The likeliest *place* is taken for the likeliest token: the argmax runs over the axis of the t places, not "
-        "over the one that counts the vocabulary.",
+    mistake(
+        "greedy_decode.over_tokens",
         "The logits have shape (batch, t, n_target). Which axis counts the tokens to choose from?",
         "choice",
     ),
-    Mistake(
-        "first_position",
-        "the answer to the first question is read",
-        "The logits at place 0 say what follows the start token. They are the same at every step, and so is the token.",
+    mistake(
+        "greedy_decode.first_position",
         "Of the t answers that the model gives, which is new?",
         "position",
     ),
-    Mistake(
-        "last_token_only",
-        "only the last token is fed in",
-        "The model sees one token, at place 0, and nothing of what was written before it. Without a cache it needs the "
-        "whole beginning.",
+    mistake(
+        "greedy_decode.last_token_only",
         "Print the shape of what you pass to `next_logits` in the third step.",
         "fed",
     ),
-    Mistake(
-        "no_start",
-        "does not begin with the start token",
-        "The first thing that the model reads is another token than `start`.",
+    mistake(
+        "greedy_decode.no_start",
         "Look at what `tokens` is filled with before the loop.",
         "start",
         also=("starts_with_end",),
     ),
-    Mistake(
-        "start_returned",
-        "the start token is returned too",
-        "The first column of the result is the start token, which nobody has written.",
+    mistake(
+        "greedy_decode.start_returned",
         "What has to be cut off before the tokens are returned?",
         "returned",
         costs=("shape",),
     ),
-    Mistake(
-        "goes_on",
-        "ended rows go on",
-        "A row that has written its end token writes more, as long as another row is not done.",
+    mistake(
+        "greedy_decode.goes_on",
         "Which rows may still choose? What does a row get that may not?",
         "ended",
         costs=("ends",),
     ),
-    Mistake(
-        "filled_with_0",
-        "ended rows are filled with another token",
-        "After its end token a row should repeat the end token; it gets something else.",
+    mistake(
+        "greedy_decode.filled_with_0",
         "Look at what an ended row is filled with.",
         "ended",
         also=("restarted",),
         costs=("ends",),
     ),
-    Mistake(
-        "stops_with_the_first",
-        "stops when the first row ends",
-        "One row is done, and all others are cut off.",
+    mistake(
+        "greedy_decode.stops_with_the_first",
         "How many rows have to be done before nothing is left to do: any, or all?",
         "stop",
         costs=("ends", "stop"),
     ),
-    Mistake(
-        "never_stops",
-        "does not stop when all have ended",
-        "The loop always runs to `max_tokens`, and fills the result with end tokens.",
+    mistake(
+        "greedy_decode.never_stops",
         "What could the loop look at to see that no row is left to write?",
         "stop",
         costs=("stop",),
     ),
-    Mistake(
-        "end_not_written",
-        "the last end token is missing",
-        "The loop is left before the step's tokens are put behind the others: the last row lacks its end token.",
+    mistake(
+        "greedy_decode.end_not_written",
         "In which order does your loop look for the end and put the new tokens in place?",
         "last",
         costs=("stop",),
     ),
-    Mistake(
-        "one_too_few",
-        "one token too few",
-        "At most max_tokens − 1 tokens are written: the start token is counted as one of them.",
+    mistake(
+        "greedy_decode.one_too_few",
         "How long is `tokens` after one step? After how many steps does your loop end?",
         "limit",
         costs=("limit",),
     ),
-    Mistake(
-        "one_too_many",
-        "one token too many",
-        "max_tokens + 1 tokens are written.",
+    mistake(
+        "greedy_decode.one_too_many",
         "How long is `tokens` after one step? After how many steps does your loop end?",
         "limit",
         costs=("limit",),
     ),
-    Mistake(
-        "no_limit",
-        "max_tokens is not used",
-        "A row that never writes its end token keeps the loop running.",
+    mistake(
+        "greedy_decode.no_limit",
         "What ends your loop if the end token never comes?",
         "limit",
         costs=("limit", "values", "ends"),

@@ -44,6 +44,7 @@ from autograder.exercise import (
 from autograder.exercises import multi_head
 from autograder.exercises.attention import masked
 from headroom import reference
+from headroom.mistakes import mistake
 
 D_FF = (7, 9, 11, 13, 17)  # never a multiple of d_model: a width of one's own choice is seen
 
@@ -552,78 +553,57 @@ def _over_tokens(seen: Evidence) -> bool:
     return False
 
 
-UNREGISTERED = Mistake(
-    "unregistered",
-    "layers in a Python list",
-    "Layers kept in a plain list, dict or tuple are invisible to the module: `parameters()` misses them, so they are "
-    "never trained, never saved and never moved to the GPU.",
+UNREGISTERED = mistake(
+    "feed_forward.unregistered",
     "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
     sign=_unregistered,
-    switchable=False,
 )
 
-OVERWRITTEN = Mistake(
-    "overwritten",
-    "the caller's tensor is changed",
-    "Something is done to x in place: after the call, the caller's tensor holds other values, and a second call with "
-    "it gives another result.",
+OVERWRITTEN = mistake(
+    "feed_forward.overwritten",
     "Look for `+=`, `*=` or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
-    switchable=False,
 )
 
-NO_ACTIVATION = Mistake(
-    "no_activation",
-    "no non-linearity",
-    "Two linear maps in a row are one linear map: all the width between them buys nothing.",
+NO_ACTIVATION = mistake(
+    "feed_forward.no_activation",
     "What stands between the two maps in the formula?",
     "bend",
     costs=("activation",),
 )
 
-RELU = Mistake(
-    "relu",
-    "ReLU in place of GELU",
-    "Every negative number inside becomes 0; GELU lets the small ones pass, a little.",
+RELU = mistake(
+    "feed_forward.relu",
     "Compare the name of your non-linearity with the one in the task.",
     "bend",
     costs=("activation",),
 )
 
-OTHER_BEND = Mistake(
-    "silu",
-    "another non-linearity than GELU",
-    "The maps are right, and something bends between them, but it is not GELU.",
+OTHER_BEND = mistake(
+    "feed_forward.silu",
     "Compare the name of your non-linearity with the one in the task.",
     "bend",
     also=("tanh", "sigmoid", "leaky_relu", "elu", "softmax"),
     costs=("activation",),
 )
 
-APPROXIMATE = Mistake(
-    "approximate",
-    "an approximation of GELU",
-    "The formula with tanh (or with a sigmoid) comes close to GELU and is not equal to it; the task asks for x Φ(x) "
-    "itself, which is what PyTorch computes if nothing else is said.",
+APPROXIMATE = mistake(
+    "feed_forward.approximate",
     "Look at the arguments of your GELU, or at its formula.",
     "bend",
     also=("quick",),
     costs=("activation",),
 )
 
-OTHER_WIDTH = Mistake(
-    "other_width",
-    "`d_ff` is not used",
-    "The hidden layer has a width of its own choice, not the one that the constructor was given.",
+OTHER_WIDTH = mistake(
+    "feed_forward.other_width",
     "Follow `d_ff` through `__init__`. Which numbers do your layers' shapes come from?",
     "width",
     costs=("values",),
 )
 
-INNER_RESIDUAL = Mistake(
-    "inner_residual",
-    "x is added inside the feed-forward network",
-    "The residual connection belongs to the block around the network, not into it.",
+INNER_RESIDUAL = mistake(
+    "feed_forward.inner_residual",
     "Compare the last line of the network's `forward` with its formula.",
     "inner",
     costs=("values",),
@@ -632,53 +612,40 @@ INNER_RESIDUAL = Mistake(
 FEED_FORWARD_MISTAKES = (
     UNREGISTERED,
     OVERWRITTEN,
-    Mistake(
-        "over_tokens",
-        "the network runs over the tokens",
-        "A map that wants d_model numbers is given one for each token: the axes of x have changed places.",
+    mistake(
+        "feed_forward.over_tokens",
         "A linear layer works on the last axis, a convolution on the one before. Which axis of x holds the features?",
         sign=_over_tokens,
-        switchable=False,
     ),
     NO_ACTIVATION,
     RELU,
     OTHER_BEND,
     APPROXIMATE,
-    Mistake(
-        "activation_last",
-        "the non-linearity comes last",
-        "The two maps follow each other and are one linear map; what bends is the result.",
+    mistake(
+        "feed_forward.activation_last",
         "Read the formula from the inside out: which of the three comes second?",
         "place",
         costs=("activation",),
     ),
-    Mistake(
-        "activation_first",
-        "the non-linearity comes first",
-        "x itself is bent, and then two maps follow each other, which are one linear map.",
+    mistake(
+        "feed_forward.activation_first",
         "Read the formula from the inside out: which of the three comes second?",
         "place",
         costs=("activation",),
     ),
-    Mistake(
-        "activation_twice",
-        "a non-linearity after both maps",
-        "The result is bent once more: hardly a negative number can leave the network.",
+    mistake(
+        "feed_forward.activation_twice",
         "How many times does GELU stand in the formula?",
         "place",
         costs=("activation",),
     ),
-    Mistake(
-        "not_narrowed",
-        "the second map is missing",
-        "What is returned is the hidden layer, d_ff numbers wide; a token goes in with d_model and has to come out so.",
+    mistake(
+        "feed_forward.not_narrowed",
         "Compare the last axis of your result with that of x.",
         "narrow",
     ),
-    Mistake(
-        "no_bias",
-        "no bias",
-        "A map without its bias is 0 wherever its input is 0.",
+    mistake(
+        "feed_forward.no_bias",
         "Count the symbols in the formula, and the parameters of your module.",
         "bias",
         also=("no_first_bias", "no_second_bias"),
@@ -693,13 +660,13 @@ def _by_half(key: str, name: str, does: str, look: str) -> tuple[Mistake, ...]:
     """A mistake in both halves of the block, and in either of them; `does` says "{}" for the half."""
     both = Mistake(key, name, does.format("A branch"), look, key, costs=("attention", "feed_forward"))
     first = replace(
-        both, key=f"{key}_1", name=f"attention: {name}", does=does.format("Attention"), costs=("attention",)
+        both, key=f"{key}_1", title=f"attention: {name}", sentence=does.format("Attention"), costs=("attention",)
     )
     second = replace(
         both,
         key=f"{key}_2",
-        name=f"feed-forward network: {name}",
-        does=does.format("The feed-forward network"),
+        title=f"feed-forward network: {name}",
+        sentence=does.format("The feed-forward network"),
         costs=("feed_forward",),
     )
     return first, second, both  # the narrower ones first: the other half may have a mistake of its own
@@ -740,104 +707,77 @@ BY_HALF = (
 )
 
 BLOCK_ONLY = (
-    Mistake(
-        "shared_norm",
-        "one norm for both branches",
-        "Both branches are read through the same γ and β; each has a norm of its own.",
+    mistake(
+        "encoder_block.shared_norm",
         "How many norms does the block have, and which one does the second branch use?",
         "second",
         costs=("feed_forward",),
     ),
-    Mistake(
-        "stale",
-        "the feed-forward network reads what attention has read",
-        "The normalised copy is made once, before attention, and used twice: the network never sees what attention "
-        "found.",
+    mistake(
+        "encoder_block.stale",
         "When the second branch begins, the stream has changed. Is its normalised copy new?",
         "second",
         costs=("feed_forward",),
     ),
-    Mistake(
-        "parallel",
-        "the feed-forward network reads the block's input",
-        "Its norm gets x as it came into the block, without what attention has added: the two branches stand side by "
-        "side.",
+    mistake(
+        "encoder_block.parallel",
         "Which tensor does the second norm get, and when was it last changed?",
         "second",
         costs=("feed_forward",),
     ),
-    Mistake(
-        "reads_branch",
-        "the feed-forward network reads attention's result alone",
-        "Its norm gets what attention found, without the stream that it is to be added to.",
+    mistake(
+        "encoder_block.reads_branch",
         "Which tensor does the second norm get: the sum, or one of its parts?",
         "second",
         costs=("feed_forward",),
     ),
-    Mistake(
-        "old_residual",
-        "the second sum starts from the block's input",
-        "The feed-forward network's result is added to x as it came in: what attention added is dropped from the "
-        "stream.",
+    mistake(
+        "encoder_block.old_residual",
         "Which of your tensors holds the stream after attention, and where is it used?",
         "base",
         costs=("feed_forward",),
     ),
-    Mistake(
-        "exchanged",
-        "the branches are exchanged",
-        "The feed-forward network comes first and attention second.",
+    mistake(
+        "encoder_block.exchanged",
         "Which of the two should a token do first: listen, or think?",
         "order",
         costs=("attention",),
     ),
-    Mistake(
-        "no_attention",
-        "no attention",
-        "The block never lets a token look at another one.",
+    mistake(
+        "encoder_block.no_attention",
         "Follow the attention through `forward`: is its result used?",
         "halves",
         costs=("attention", "mask"),
     ),
-    Mistake(
-        "no_feed_forward",
-        "no feed-forward network",
-        "The block attends and does nothing else: no token is worked on by itself.",
+    mistake(
+        "encoder_block.no_feed_forward",
         "Follow the feed-forward network through `forward`: is its result used?",
         "halves",
         costs=("feed_forward",),
     ),
-    Mistake(
-        "no_affine",
-        "a norm without γ and β",
-        "The tokens are normalised, but the learned scale and shift are missing or not used.",
+    mistake(
+        "encoder_block.no_affine",
         "Which LayerNorm is given, and what are its parameters?",
         "affine",
         costs=("attention",),
     ),
-    Mistake(
-        "one_head",
-        "a single head",
-        "All features attend together; `n_heads` does not reach the attention.",
+    mistake(
+        "encoder_block.one_head",
         "Follow `n_heads` through `__init__`.",
         "heads",
         costs=("attention",),
     ),
 )
 
-MASK_IGNORED = Mistake(
-    "mask_ignored",
-    "the mask has no effect",
-    "The result is the same with and without a mask: it is not passed on.",
+MASK_IGNORED = mistake(
+    "encoder_block.mask_ignored",
     "Follow `mask` from the signature to the attention.",
     "mask",
     costs=("mask",),
 )
 
-MASK_INVERTED = Mistake(
-    "mask_inverted",
-    "the mask is inverted",
-    "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+MASK_INVERTED = mistake(
+    "scaled_dot_product_attention.mask_inverted",
     "Which value of the mask does the given attention hide?",
     "mask",
     costs=("mask",),
@@ -850,7 +790,7 @@ def _inside(mistakes: tuple[Mistake, ...], costs: str, slot: str | None = None) 
 
 
 # Those of a network that still gives tokens of the right width.
-IN_FEED_FORWARD = tuple(m for m in FEED_FORWARD_MISTAKES if m.switchable and m.key != "not_narrowed")
+IN_FEED_FORWARD = tuple(m for m in FEED_FORWARD_MISTAKES if m.computed and m.key != "not_narrowed")
 
 BLOCK_MISTAKES = (
     UNREGISTERED,
@@ -865,93 +805,71 @@ BLOCK_MISTAKES = (
 ENCODER_MISTAKES = (
     UNREGISTERED,
     OVERWRITTEN,
-    Mistake(
-        "repeated_block",
-        "one block repeated",
-        "The same block runs in every layer: all layers share its weights.",
+    mistake(
+        "encoder.repeated_block",
         "Count the parameters of encoders with one layer and with two. How many blocks does `__init__` build?",
         "layers",
         costs=("values",),
     ),
-    Mistake(
-        "no_last_norm",
-        "no LayerNorm after the last block",
-        "The residual stream leaves the encoder as it is, and its scale grows with every block.",
+    mistake(
+        "encoder.no_last_norm",
         "What does the task put between the last block and the result?",
         "last",
         costs=("norm",),
     ),
-    Mistake(
-        "norm_first",
-        "the encoder's norm comes before the blocks",
-        "It normalises what comes in, which the first block does by itself; what leaves is not normalised.",
+    mistake(
+        "encoder.norm_first",
         "At which end of the stack is a norm missing?",
         "last",
         costs=("norm",),
     ),
-    Mistake(
-        "norm_each",
-        "the encoder's norm comes after every block",
-        "The stream is normalised again and again on its way; it should run through, and be normalised at its end.",
+    mistake(
+        "encoder.norm_each",
         "Is the line with the norm inside the loop?",
         "last",
         costs=("norm",),
     ),
-    Mistake(
-        "same_input",
-        "every block reads the encoder's input",
-        "The result of a block is not what the next one gets: only the last block's work is left.",
+    mistake(
+        "encoder.same_input",
         "In the loop, what goes into a block, and where is its result kept?",
         "source",
         costs=("values",),
     ),
-    Mistake(
-        "first_to_all",
-        "every block reads what the first one made",
-        "What the blocks in the middle make goes nowhere: only the first and the last count.",
+    mistake(
+        "encoder.first_to_all",
         "In the loop, what goes into a block, and where is its result kept?",
         "source",
         costs=("values",),
     ),
-    Mistake(
-        "reversed",
-        "the blocks run in reverse order",
-        "The last block that was built comes first.",
+    mistake(
+        "encoder.reversed",
         "In which order does your loop go through the list?",
         "order",
         costs=("values",),
     ),
-    Mistake(
-        "one_too_few",
-        "not all blocks are used",
-        "A block at one end of the list is left out.",
+    mistake(
+        "encoder.one_too_few",
         "Where does your loop begin, and where does it end?",
         "layers",
         also=("first_left_out",),
         costs=("values",),
     ),
-    Mistake(
-        "other_number",
-        "`n_layers` is not used",
-        "There is a fixed number of blocks, whatever the constructor was given.",
+    mistake(
+        "encoder.other_number",
         "Follow `n_layers` through `__init__`.",
         "layers",
         costs=("values",),
     ),
-    Mistake(
-        "outer_residual",
-        "x is added to what the blocks return",
-        "The blocks carry the stream with them; one more sum around all of them counts x twice.",
+    mistake(
+        "encoder.outer_residual",
         "Where are the residual connections, and who has made them already?",
         "outer",
         also=("outer_residual_last",),
         costs=("values",),
     ),
     MASK_IGNORED,
-    Mistake(
-        "mask_first_only",
-        "the mask reaches one block only",
-        "In the other blocks every token attends to what the mask should hide.",
+    mistake(
+        "encoder.mask_first_only",
         "Look at each call of a block: does it get the mask?",
         "mask",
         also=("mask_last_only",),

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import mean, square
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
 from headroom import reference
+from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -91,59 +91,6 @@ def steps(
     return normalised_values * gamma + beta
 
 
-def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
-    """LayerNorm with mistakes switched on."""
-    (x,) = inputs
-    eps = build[1] if len(build) > 1 else 1e-5
-    axes, keep = axes_of(x, slips), "no_keepdim" not in slips
-    mean = x.mean(axes, keepdim=keep)
-    variance = x.var(axes, keepdim=keep, correction=1 if "unbiased" in slips else 0)
-    if "root_mean_square" in slips:
-        mean, variance = torch.zeros_like(mean), x.square().mean(axes, keepdim=True)
-    if "detached" in slips:
-        mean, variance = mean.detach(), variance.detach()
-    if "fixed_eps" in slips:
-        eps = 1e-5
-    elif "other_default" in slips and len(build) == 1:
-        eps = 1e-6
-    centred = x if "not_centred" in slips else x - mean
-    if "not_divided" in slips:
-        normalized = centred
-    elif "no_root" in slips:
-        normalized = centred / (variance + eps)
-    elif "eps_outside" in slips:
-        normalized = centred / (variance.sqrt() + eps)
-    elif "no_eps" in slips:
-        normalized = centred / variance.sqrt()
-    else:
-        normalized = centred / torch.sqrt(variance + eps)
-    if "no_affine" in slips:
-        return normalized
-    if "no_gamma" in slips:
-        return normalized + weights["beta"]
-    if "no_beta" in slips:
-        return weights["gamma"] * normalized
-    if "exchanged" in slips:
-        return weights["beta"] * normalized + weights["gamma"]
-    if "beta_scaled" in slips:
-        return weights["gamma"] * (normalized + weights["beta"])
-    return weights["gamma"] * normalized + weights["beta"]
-
-
-def axes_of(x: Tensor, slips: frozenset[str]) -> tuple[int, ...]:
-    """The axes that the statistics run over: each token's features, or others by mistake."""
-    every = tuple(range(x.dim()))
-    others = {
-        "over_batch": (0,),
-        "over_tokens": (-2,),
-        "over_axis_1": (1,),
-        "over_tokens_and_features": every[1:],
-        "over_last_two": (-2, -1),
-        "over_everything": every,
-    }
-    return next((axes for key, axes in others.items() if key in slips), (-1,))
-
-
 def stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     """What every way of writing it passes through."""
     (x,) = inputs
@@ -159,189 +106,148 @@ def _wrong_start(seen: Evidence) -> bool:
     return any((name in GAMMA and start != 1) or (name in BETA and start != 0) for name, start in starts.items())
 
 
+# The statistics over other axes than each token's features.
+OVER = """
+    centred_values = x - x.mean({0}, keepdim=True)
+    variance = square(centred_values).mean({0}, keepdim=True)
+    """
+
 MISTAKES = (
-    Mistake(
-        "unregistered",
-        "γ or β is not a parameter",
-        "It is a plain tensor on the module: `parameters()` does not list it, so no optimizer trains it, it is not "
-        "saved and it does not move to another device.",
+    mistake(
+        "layer_norm.unregistered",
         "Look at how `__init__` stores γ and β, and what makes a tensor a parameter of a module.",
         sign=_not_registered,
-        switchable=False,
     ),
-    Mistake(
-        "start",
-        "γ or β starts from the wrong values",
-        "A fresh LayerNorm should only normalise: it scales by 1 and shifts by 0 until training changes that.",
+    mistake(
+        "layer_norm.start",
         "Look at what `__init__` fills γ and β with.",
         sign=_wrong_start,
-        switchable=False,
     ),
-    Mistake(
-        "overwritten",
-        "the caller's tensor is changed",
-        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+    mistake(
+        "multi_head_self_attention.overwritten",
         "Look for `-=`, `/=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
-        switchable=False,
     ),
-    Mistake(
-        "no_keepdim",
-        "the reduced axis is gone",
-        "Without its last axis, the mean of shape (batch, tokens) does not line up with x.",
+    mistake(
+        "layer_norm.no_keepdim",
         "Compare the shapes of x and of its mean. What would make the last axis of the mean a 1?",
-        "keepdim",
+        change="centred_values = x - x.mean(-1)\nvariance = x.var(-1, correction=0)",
     ),
-    Mistake(
-        "unbiased",
-        "the unbiased variance",
-        "The sum of squares is divided by d_model − 1, so every normalised value is too small by the factor "
-        "√((d_model − 1)/d_model).",
+    mistake(
+        "layer_norm.unbiased",
         "Look at what `var` and `std` divide by unless told otherwise.",
-        "variance",
+        change="variance = x.var(-1, keepdim=True)",
         costs=("values",),
     ),
-    Mistake(
-        "eps_outside",
-        "ε outside the square root",
-        "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
+    mistake(
+        "layer_norm.eps_outside",
         "Look at where ε stands in the definition: what is it added to?",
-        "root",
+        change="deviation = variance**0.5 + eps",
         costs=("small",),
     ),
-    Mistake(
-        "no_eps",
-        "no ε",
-        "A token whose features are all equal divides 0 by 0, and tiny values are blown up to size 1.",
+    mistake(
+        "layer_norm.no_eps",
         "Look at what the definition adds to the variance.",
-        "root",
+        change="deviation = variance**0.5",
         costs=("small",),
     ),
-    Mistake(
-        "no_root",
-        "the square root is missing",
-        "The centred values are divided by the variance, so the result has variance 1/σ² in place of 1.",
+    mistake(
+        "layer_norm.no_root",
         "Compare the unit of what you divide by with the unit of x.",
-        "root",
+        change="deviation = variance + eps",
         costs=("values",),
     ),
-    Mistake(
-        "not_divided",
-        "nothing is divided",
-        "The mean is taken off, but the spread stays what it was.",
+    mistake(
+        "layer_norm.not_divided",
         "LayerNorm has two steps before the affine map. Where is the second?",
-        "root",
+        change="normalised_values = centred_values",
     ),
-    Mistake(
-        "fixed_eps",
-        "the argument `eps` is not used",
-        "A constant is used whatever `eps` the constructor was given.",
+    mistake(
+        "layer_norm.fixed_eps",
         "Follow `eps` from `__init__` to the place where it is added.",
-        "eps",
+        change="deviation = (variance + 1e-5) ** 0.5",
         costs=("small",),
     ),
-    Mistake(
-        "other_default",
-        "another default for `eps`",
-        "`LayerNorm(d_model)` uses 1e-6 where the task says 1e-5; it shows for tiny values only.",
+    mistake(
+        "layer_norm.other_default",
         "Compare the signature of your `__init__` with the task's.",
-        "eps",
+        change="deviation = (variance + (eps if len(build) > 1 else 1e-6)) ** 0.5",
         costs=("small",),
     ),
-    Mistake(
-        "over_batch",
-        "normalised over the batch",
-        "The statistics run over axis 0: one sample's result depends on the others, as in batch normalisation.",
+    mistake(
+        "layer_norm.over_batch",
         "Look at which axis `mean` and the variance reduce. Whose mean is it?",
-        "axis",
+        change=OVER.format("0"),
         costs=("values", "shapes"),
     ),
-    Mistake(
-        "over_tokens",
-        "normalised over the tokens",
-        "The statistics run over the token axis: every feature is normalised along the sequence.",
+    mistake(
+        "layer_norm.over_tokens",
         "Look at which axis `mean` and the variance reduce. Whose mean is it?",
-        "axis",
-        also=("over_axis_1",),
+        change=(OVER.format("-2"), OVER.format("1")),
         costs=("values", "shapes"),
     ),
-    Mistake(
-        "over_tokens_and_features",
-        "normalised over tokens and features together",
-        "All tokens of a sample share one mean and one variance, so tokens leak into each other.",
+    mistake(
+        "layer_norm.over_tokens_and_features",
         "How many means should a sample of three tokens have?",
-        "axis",
-        also=("over_last_two",),
+        change=(OVER.format("tuple(range(1, x.dim()))"), OVER.format("(-2, -1)")),
         costs=("values", "shapes"),
     ),
-    Mistake(
-        "over_everything",
-        "normalised over everything",
-        "One mean and one variance serve the whole tensor, so samples leak into each other.",
+    mistake(
+        "layer_norm.over_everything",
         "Look at what `mean` reduces when no axis is given.",
-        "axis",
+        change=OVER.format("tuple(range(x.dim()))"),
         costs=("values", "shapes"),
     ),
-    Mistake(
-        "root_mean_square",
-        "RMSNorm in place of LayerNorm",
-        "The values are divided by their root mean square and never centred: a token's level stays in the result.",
+    mistake(
+        "layer_norm.root_mean_square",
         "Add 50 to every feature of a token. What should LayerNorm make of it?",
-        "centre",
+        change="""
+        centred_values = x
+        variance = mean(square(x), -1)
+        """,
         costs=("values",),
     ),
-    Mistake(
-        "not_centred",
-        "the mean is not taken off the values",
-        "The values are divided by their standard deviation without being centred first.",
+    mistake(
+        "layer_norm.not_centred",
         "Look at the numerator of the definition.",
-        "centre",
+        change="normalised_values = x / deviation",
     ),
-    Mistake(
-        "beta_scaled",
-        "β is multiplied by γ",
-        "The result is γ (x̂ + β): the shift is scaled too.",
+    mistake(
+        "layer_norm.beta_scaled",
         "Look at the order of scale and shift in the last line.",
-        "affine",
+        change="return (normalised_values + beta) * gamma",
         costs=("values",),
     ),
-    Mistake(
-        "exchanged",
-        "γ and β have changed places",
-        "The normalised values are multiplied by β and shifted by γ.",
+    mistake(
+        "layer_norm.exchanged",
         "Which of the two starts at 1, and why?",
-        "affine",
+        change="return normalised_values * beta + gamma",
         costs=("values",),
     ),
-    Mistake(
-        "no_affine",
-        "the affine map is missing",
-        "The result is the normalised value itself: γ and β are never used.",
+    mistake(
+        "layer_norm.no_affine",
         "The definition ends with a scale and a shift.",
-        "affine",
+        change="return normalised_values",
     ),
-    Mistake(
-        "no_gamma",
-        "γ is not used",
-        "The normalised values are shifted but not scaled.",
+    mistake(
+        "layer_norm.no_gamma",
         "Follow γ through `forward`.",
-        "affine",
+        change="return normalised_values + beta",
         costs=("values",),
     ),
-    Mistake(
-        "no_beta",
-        "β is not used",
-        "The normalised values are scaled but not shifted.",
+    mistake(
+        "layer_norm.no_beta",
         "Follow β through `forward`.",
-        "affine",
+        change="return normalised_values * gamma",
         costs=("values",),
     ),
-    Mistake(
-        "detached",
-        "mean and variance are cut off from the gradient",
-        "The outputs are right, but backward treats the statistics as constants.",
+    mistake(
+        "layer_norm.detached",
         "Look for `detach`, `no_grad`, `.data`, `.item()` or NumPy between x and the result.",
-        "gradient",
+        change="""
+        centred_values = x - mean(x, -1).detach()
+        variance = mean(square(x - mean(x, -1)), -1).detach()
+        """,
         costs=("gradients",),
     ),
 )
@@ -365,7 +271,6 @@ LAYER_NORM = Exercise(
     axes=AXES,
     drawn=drawn,
     reference=right_answer,
-    variation=variation,
     steps=steps,
     stages=stages,
     mappings=mappings,

@@ -11,6 +11,7 @@ from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import arange, at_most, column, for_heads_and_queries, less
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
+from headroom.mistakes import mistake
 
 
 def padding_cases(rng: np.random.Generator) -> list[Case]:
@@ -156,28 +157,20 @@ def _changed(seen: Evidence) -> bool:
     return seen.input_changed
 
 
-INVERTED = Mistake(
-    "mask_inverted",
-    "the mask is inverted",
-    "What may be attended to is False, and what is hidden is True. Here True means: may attend.",
+INVERTED = mistake(
+    "padding_mask.mask_inverted",
     "Take one entry that you are sure of, such as the first token of a text, and print it.",
     "polarity",
 )
-NUMBERS = Mistake(
-    "numbers",
-    "the mask is not bool",
-    "It holds 0 and 1 as numbers. `~` refuses floats and turns the whole numbers 0 and 1 into −1 and −2, so nothing is "
-    "hidden as it should be.",
+NUMBERS = mistake(
+    "padding_mask.numbers",
     "Print `mask.dtype`. What is the dtype of a comparison?",
     "dtype",
     also=("whole_numbers",),
     costs=("dtype",),
 )
-ADDED = Mistake(
-    "to_be_added",
-    "a mask to be added to the scores",
-    "It holds 0 where a token may attend and −∞ (or a very large negative number) where not. Other libraries add such "
-    "a mask to the scores; the attention of this course takes a bool.",
+ADDED = mistake(
+    "padding_mask.to_be_added",
     "Print `mask.dtype`, and read again what True and False stand for.",
     "dtype",
     also=("to_be_added_large",),
@@ -185,69 +178,49 @@ ADDED = Mistake(
 )
 
 PADDING_MISTAKES = (
-    Mistake(
-        "overwritten",
-        "the caller's lengths are changed",
-        "Something is done to `lengths` in place: after the call, the caller's tensor holds other numbers.",
+    mistake(
+        "padding_mask.overwritten",
         "Look for `-=`, `+=` or a method whose name ends in an underscore.",
         sign=_changed,
-        switchable=False,
         costs=("manners",),
     ),
     INVERTED,
-    Mistake(
-        "one_too_many",
-        "one filler token counts as real",
-        "A sequence of 3 real tokens gets 4 Trues: places are counted from 0, so the real ones are 0, 1 and 2.",
+    mistake(
+        "padding_mask.one_too_many",
         "What is the place of the last real token of a sequence of length 3? Does your comparison hold one place on?",
         "place",
     ),
-    Mistake(
-        "one_too_few",
-        "the last real token is hidden",
-        "A sequence of 3 real tokens gets 2 Trues.",
+    mistake(
+        "padding_mask.one_too_few",
         "What is the place of the last real token of a sequence of length 3? Does your comparison hold there?",
         "place",
     ),
-    Mistake(
-        "filler_first",
-        "the filler stands in front",
-        "The last places are marked as real. In this course the real tokens come first, and filler after them.",
+    mistake(
+        "padding_mask.filler_first",
         "Which end of a row should be False?",
         "place",
     ),
-    Mistake(
-        "two_axes",
-        "the mask has too few axes",
-        "It doesn't line up with the scores (batch, heads, queries, keys): broadcasting starts at the last axis, so "
-        "the axis that counts the sequences lands on the queries or the heads.",
+    mistake(
+        "padding_mask.two_axes",
         "Write the four axes of the scores next to each other, and your mask's below them, from the right.",
         "axes",
         also=("three_axes",),
         costs=("shape",),
     ),
-    Mistake(
-        "mask_on_queries",
-        "the mask lies on the queries",
-        "The places run along the last axis but one: filler gets rows without any key, so NaN, and real tokens still "
-        "attend to filler.",
+    mistake(
+        "padding_mask.mask_on_queries",
         "Which axis of the scores counts the keys?",
         "axes",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "on_both",
-        "the rows of filler are hidden too",
-        "A query that is filler may attend to nothing, and becomes NaN. What filler looks at doesn't matter, as long "
-        "as nobody looks at filler.",
+    mistake(
+        "padding_mask.on_both",
         "Does the mask need to know which query asks?",
         "axes",
         costs=("shape",),
     ),
-    Mistake(
-        "longest",
-        "as wide as the longest sequence",
-        "The mask ends with the longest of these sequences; the tokens are padded to `n_tokens`.",
+    mistake(
+        "padding_mask.longest",
         "Where does `n_tokens` enter?",
         "width",
     ),
@@ -256,45 +229,35 @@ PADDING_MISTAKES = (
 )
 
 CAUSAL_MISTAKES = (
-    Mistake(
-        "no_self",
-        "a token may not look at itself",
-        "The diagonal is False: the first token has nothing to attend to, and becomes NaN.",
+    mistake(
+        "causal_mask.no_self",
         "Print the first row. Which diagonal does `tril` or `triu` begin with, and is it kept?",
         "diagonal",
     ),
-    Mistake(
-        "one_ahead",
-        "a token may look one place ahead",
-        "One diagonal too many is True: each token sees the next one, which is the answer to its question.",
+    mistake(
+        "causal_mask.one_ahead",
         "Print the first row: how many tokens should the first token see?",
         "diagonal",
     ),
-    Mistake(
-        "transposed",
-        "sees the future in place of the past",
-        "Token i may attend to i, i + 1, …: the two triangles are exchanged. The last token sees only itself.",
+    mistake(
+        "causal_mask.transposed",
         "Rows are queries, columns are keys. Which triangle is the past?",
         "diagonal",
     ),
     Mistake(
         "mask_inverted",
-        INVERTED.name,
-        INVERTED.does,
+        INVERTED.title,
+        INVERTED.sentence,
         "Take one entry that you are sure of, such as a token's look at itself, and print it.",
         "diagonal",
     ),
-    Mistake(
-        "everything",
-        "nothing is hidden",
-        "Every entry is True: the triangle was never cut, or the result of cutting it was thrown away.",
+    mistake(
+        "causal_mask.everything",
         "Is the result of `tril` or `triu` used? Without the underscore at its end it changes nothing in place.",
         "diagonal",
     ),
-    Mistake(
-        "axes_in_front",
-        "axes in front",
-        "The triangle is right, but axes of length 1 stand before it; asked for is (n_tokens, n_tokens).",
+    mistake(
+        "causal_mask.axes_in_front",
         "Compare `mask.shape` with the task.",
         "axes",
         also=("axis_in_front",),

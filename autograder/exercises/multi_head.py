@@ -22,9 +22,10 @@ from autograder.diagnosis.vocabulary import (
     split_heads,
     transpose,
 )
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
 from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION, masked
 from headroom import reference
+from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -269,229 +270,168 @@ def _unregistered(seen: Evidence) -> bool:
 
 
 MISTAKES = (
-    Mistake(
-        "unregistered",
-        "heads in a Python list",
-        "Layers kept in a plain list, dict or tensor attribute are invisible to the module: `parameters()` misses "
-        "them, so they are never trained, never saved and never moved to the GPU.",
+    mistake(
+        "multi_head_self_attention.unregistered",
         "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
         sign=_unregistered,
-        switchable=False,
     ),
-    Mistake(
-        "overwritten",
-        "the caller's tensor is changed",
-        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+    mistake(
+        "multi_head_self_attention.overwritten",
         "Look for `+=`, `*=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
-        switchable=False,
     ),
-    Mistake(
-        "view_split",
-        "tokens scrambled into heads",
-        "The width is cut into heads by a `view` straight to (batch, heads, tokens, d_head): the memory is read on in "
-        "order, so a head gets pieces of several tokens.",
+    mistake(
+        "multi_head_self_attention.view_split",
         "Split the last axis first. Then look at which two axes have to trade places.",
         "split",
         costs=("values",),
     ),
-    Mistake(
-        "no_transpose",
-        "the heads stand behind the tokens",
-        "The attention runs over the heads of one token, not over the tokens: no token ever sees another.",
+    mistake(
+        "multi_head_self_attention.no_transpose",
         "The given attention compares along the last axis but one. Which axis should that be?",
         "split",
         also=("no_first_transpose",),
         costs=("values",),
     ),
-    Mistake(
-        "view_transposed",
-        "a `view` of transposed memory",
-        "After a transpose the numbers no longer lie in memory in the order of the shape, and `view` refuses.",
+    mistake(
+        "multi_head_self_attention.view_transposed",
         "Which method does the same and copies where it must?",
         sign=lambda seen: any("view size is not compatible" in error for error in seen.errors),
-        switchable=False,
     ),
-    Mistake(
-        "residual",
-        "x is added to the result",
-        "The residual connection belongs to the block around the attention, not into it.",
+    mistake(
+        "multi_head_self_attention.residual",
         "Compare the last line of your `forward` with the task.",
         "residual",
         costs=("values",),
     ),
-    Mistake(
-        "view_merge",
-        "heads merged without the transpose",
-        "The heads are flattened as (batch, heads, tokens, d_head): a token's output is made of other tokens.",
+    mistake(
+        "multi_head_self_attention.view_merge",
         "Which axes must lie side by side before you flatten them into d_model?",
         "merge",
         costs=("values",),
     ),
-    Mistake(
-        "interleaved",
-        "the features are dealt out to the heads in turn",
-        "Head h gets every n_heads-th feature; the task gives it the h-th block of d_head neighbouring features.",
+    mistake(
+        "multi_head_self_attention.interleaved",
         "Look at the order of heads and d_head when the last axis is split.",
         "split",
         costs=("values",),
     ),
-    Mistake(
-        "interleaved_merge",
-        "heads interleaved when merged",
-        "Neighbouring features of a merged token come from different heads; the heads should stand side by side.",
+    mistake(
+        "multi_head_self_attention.interleaved_merge",
         "Look at the order of the last two axes before you flatten them.",
         "merge",
         costs=("values",),
     ),
-    Mistake(
-        "no_output",
-        "no output projection",
-        "The heads are put side by side and returned: nothing ever mixes what they found.",
+    mistake(
+        "multi_head_self_attention.no_output",
         "Which of the four maps is left to use after the heads are merged?",
         "output",
         costs=("values",),
     ),
-    Mistake(
-        "averaged",
-        "the heads are averaged",
-        "The mean over the heads throws away what only one of them saw.",
+    mistake(
+        "multi_head_self_attention.averaged",
         "How wide should the merged token be, before the output projection?",
         "merge",
     ),
-    Mistake(
-        "summed",
-        "the heads are summed",
-        "The sum over the heads throws away which of them saw what.",
+    mistake(
+        "multi_head_self_attention.summed",
         "How wide should the merged token be, before the output projection?",
         "merge",
     ),
-    Mistake(
-        "sliced",
-        "the input is sliced before it is projected",
-        "Each head's map sees only d_head features of a token; it should see all d_model of them.",
+    mistake(
+        "multi_head_self_attention.sliced",
         "How many columns does the query map of one head have?",
         "project",
         costs=("values",),
     ),
-    Mistake(
-        "shared_qkv",
-        "one projection for query, key and value",
-        "A token asks, answers and carries with the same vector, so it mostly finds itself.",
+    mistake(
+        "project_qkv.shared_qkv",
         "How many different maps does the task list?",
         "project",
         costs=("values",),
     ),
-    Mistake(
-        "shared_qk",
-        "one projection for query and key",
-        "The scores become symmetric: i looks at j exactly as strongly as j at i.",
+    mistake(
+        "project_qkv.shared_qk",
         "Which map makes the keys?",
         "project",
         costs=("values",),
     ),
-    Mistake(
-        "k_for_v",
-        "the keys stand in for the values",
-        "The weights average the keys; the value map is not used.",
+    mistake(
+        "multi_head_self_attention.k_for_v",
         "What do the weights multiply, and which map made it?",
         "project",
         costs=("values",),
     ),
-    Mistake(
-        "q_for_v",
-        "the queries stand in for the values",
-        "The weights average the queries; the value map is not used.",
+    mistake(
+        "multi_head_self_attention.q_for_v",
         "What do the weights multiply, and which map made it?",
         "project",
         costs=("values",),
     ),
-    Mistake(
-        "across_batch",
-        "attends across the batch",
-        "The first axis is taken for the tokens: samples of the batch look at each other.",
+    mistake(
+        "multi_head_self_attention.across_batch",
         "Which axis of x is the batch? Which axis should the scores compare?",
         "axes",
         costs=("values",),
     ),
-    Mistake(
-        "unscaled",
-        "no scaling",
-        "The scores are not divided: they grow with d_head and the softmax saturates.",
+    mistake(
+        "multi_head_self_attention.unscaled",
         "Look at what happens to q·k before the softmax.",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "by_d_head",
-        "divided by d_head instead of its root",
-        "The scores come out too small, so the attention is too flat.",
+    mistake(
+        "multi_head_self_attention.by_d_head",
         "What is the standard deviation of a dot product of d_head terms?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "by_d_model",
-        "divided by √d_model",
-        "The dot product runs over the d_head features of one head, not over d_model: too flat by √n_heads.",
+    mistake(
+        "multi_head_self_attention.by_d_model",
         "How many terms does one score sum?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "by_n_heads",
-        "divided by √n_heads",
-        "The number of heads has no part in one score.",
+    mistake(
+        "multi_head_self_attention.by_n_heads",
         "How many terms does one score sum?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "multiplied",
-        "multiplied by √d_head",
-        "The scores are made larger where they should be made smaller.",
+    mistake(
+        "multi_head_self_attention.multiplied",
         "Should wider heads give larger or smaller scores?",
         "scale",
         costs=("values",),
     ),
-    Mistake(
-        "scaled_after",
-        "scaled after the softmax",
-        "The weights are divided, not the scores: each row sums to 1/√d_head.",
+    mistake(
+        "multi_head_self_attention.scaled_after",
         "Sum a row of your weights.",
         "scale",
         costs=("values",),
     ),
     known("columns", "values"),
-    Mistake(
-        "over_heads",
-        "softmax over the heads",
-        "The heads compete with each other for every pair of tokens.",
+    mistake(
+        "multi_head_self_attention.over_heads",
         "Which axis of the scores counts the keys?",
         "softmax",
         costs=("values",),
     ),
     known("no_softmax", "values"),
-    Mistake(
-        "transposed",
-        "the scores are transposed",
-        "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
+    mistake(
+        "attention_scores.transposed",
         "Whose row is it: the query's or the key's?",
         "scores",
         costs=("values",),
     ),
     known("weights_transposed", "values"),
-    Mistake(
-        "weights_out",
-        "the weights are returned in place of the means",
-        "What is merged are the weights themselves, one number for each key: the values are never averaged.",
+    mistake(
+        "multi_head_self_attention.weights_out",
         "The given attention returns two things. Which of them do the heads pass on?",
         "apply",
     ),
-    Mistake(
-        "mask_ignored",
-        "the mask has no effect",
-        "The result is the same with and without a mask: it is not passed on, or the masked scores are thrown away.",
+    mistake(
+        "multi_head_self_attention.mask_ignored",
         "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
         "mask",
         costs=("mask",),

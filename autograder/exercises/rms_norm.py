@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.func import functional_call
 
 from autograder import reading
 from autograder.covering import Sizes
 from autograder.diagnosis.vocabulary import mean, square
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
-from autograder.exercises.layer_norm import AXES, BETA, GAMMA, LAYER_NORM, axes_of
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
+from autograder.exercises.layer_norm import AXES, BETA, GAMMA, LAYER_NORM
 from headroom import reference
+from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -81,45 +81,6 @@ def steps(
     return normalised_values * gamma
 
 
-def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
-    """RMSNorm with mistakes switched on."""
-    (x,) = inputs
-    gamma, d_model = weights["gamma"], x.size(-1)
-    eps = build[1] if len(build) > 1 else 1e-5
-    if "fixed_eps" in slips:
-        eps = 1e-5
-    elif "other_default" in slips and len(build) == 1:
-        eps = 1e-6
-    axes, keep = axes_of(x, slips), "no_keepdim" not in slips
-    if "gain_first" in slips:
-        x = gamma * x
-    source = x.detach() if "detached" in slips else x
-    mean = source.mean(axes, keepdim=True)
-    if "summed" in slips:
-        mean_square = source.square().sum(axes, keepdim=keep)
-    elif "unbiased" in slips:
-        mean_square = source.square().sum(axes, keepdim=keep) / (d_model - 1)
-    elif slips & {"centred", "variance"}:
-        mean_square = source.var(axes, keepdim=keep, correction=0)
-    elif "squared_mean" in slips:
-        mean_square = source.mean(axes, keepdim=keep).square()
-    else:
-        mean_square = source.square().mean(axes, keepdim=keep)
-    if slips & {"centred", "only_centred_above"}:
-        x = x - mean
-    if "not_divided" in slips:
-        normalized = x
-    elif "no_root" in slips:
-        normalized = x / (mean_square + eps)
-    elif "eps_outside" in slips:
-        normalized = x / (mean_square.sqrt() + eps)
-    elif "no_eps" in slips:
-        normalized = x / mean_square.sqrt()
-    else:
-        normalized = x / torch.sqrt(mean_square + eps)
-    return normalized if slips & {"no_gamma", "gain_first"} else gamma * normalized
-
-
 def _not_registered(seen: Evidence) -> bool:
     return not seen.parameters and len(seen.loose) > 0
 
@@ -132,201 +93,152 @@ def _shifts(seen: Evidence) -> bool:
     return any(p.name.lower().split(".")[-1] in BETA or p.constant == 0 for p in seen.parameters[1:])
 
 
+OVER = "mean_square = square(x).mean({}, keepdim=True)"  # other axes than each token's features
+
 MISTAKES = (
-    Mistake(
-        "unregistered",
-        "γ is not a parameter",
-        "It is a plain tensor on the module: `parameters()` does not list it, so no optimizer trains it, it is not "
-        "saved and does not move to the GPU.",
+    mistake(
+        "rms_norm.unregistered",
         "What must a tensor be wrapped in so that a module registers it?",
         sign=_not_registered,
-        switchable=False,
     ),
-    Mistake(
-        "nothing_learned",
-        "there is no γ",
-        "The module has no parameter at all: it can divide, but training can't give any feature a size of its own.",
+    mistake(
+        "rms_norm.nothing_learned",
         "Which symbol of the definition is learned, and where is it made?",
         sign=lambda seen: not seen.parameters and not seen.loose,
-        switchable=False,
     ),
-    Mistake(
-        "shift_added",
-        "a shift that RMSNorm does not have",
-        "The module has a second parameter, which is added: RMSNorm scales and does nothing else.",
+    mistake(
+        "rms_norm.shift_added",
         "Count the symbols with an index j in the definition. How many of them are learned?",
         sign=_shifts,
-        switchable=False,
     ),
-    Mistake(
-        "start",
-        "γ starts from another value than 1",
-        "An RMSNorm that has not been trained yet should leave a token's pattern as it is.",
+    mistake(
+        "rms_norm.start",
         "Look at how γ is created.",
         sign=_wrong_start,
-        switchable=False,
     ),
-    Mistake(
-        "overwritten",
-        "the caller's tensor is changed",
-        "Something is done to x in place: after the call, the caller's tensor holds other values.",
+    mistake(
+        "multi_head_self_attention.overwritten",
         "Look for `/=`, `*=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
-        switchable=False,
     ),
-    Mistake(
-        "no_keepdim",
-        "the reduced axis is gone",
-        "Without its last axis, the mean square of shape (batch, tokens) does not line up with x.",
+    mistake(
+        "rms_norm.no_keepdim",
         "Compare the shapes of x and of its mean square. What would make the last axis a 1?",
-        "keepdim",
+        change="mean_square = square(x).mean(-1)",
     ),
-    Mistake(
-        "centred",
-        "the mean is still taken off",
-        "The values are centred and divided by their standard deviation: LayerNorm without its shift.",
+    mistake(
+        "rms_norm.centred",
         "Add 50 to every feature of a token. LayerNorm does not notice; should RMSNorm?",
-        "centre",
+        change="""
+        mean_square = x.var(-1, keepdim=True, correction=0)
+        normalised_values = (x - mean(x, -1)) / root_mean_square
+        """,
         costs=("values", "small"),
     ),
-    Mistake(
-        "variance",
-        "divided by the standard deviation",
-        "The values are not centred, but what they are divided by is: the variance measures distances from the mean.",
+    mistake(
+        "rms_norm.variance",
         "Distances from what are squared in the definition?",
-        "centre",
+        change="mean_square = x.var(-1, keepdim=True, correction=0)",
         costs=("values", "small"),
     ),
-    Mistake(
-        "only_centred_above",
-        "the mean is taken off above the fraction bar",
-        "The divisor is the root mean square, as it should be, but the values are centred first.",
+    mistake(
+        "rms_norm.only_centred_above",
         "Compare the numerator of the definition with yours.",
-        "centre",
+        change="normalised_values = (x - mean(x, -1)) / root_mean_square",
         costs=("values", "small"),
     ),
-    Mistake(
-        "squared_mean",
-        "the square of the mean",
-        "Features of both signs cancel before they are squared, so the divisor says little about their size.",
+    mistake(
+        "rms_norm.squared_mean",
         "In which order do squaring and averaging come?",
-        "mean",
+        change="mean_square = square(mean(x, -1))",
     ),
-    Mistake(
-        "summed",
-        "a sum, not a mean",
-        "The squares are added up and not averaged: the result is too small by √d_model.",
+    mistake(
+        "rms_norm.summed",
         "What stands before the sum in the definition?",
-        "mean",
+        change="mean_square = square(x).sum(-1, keepdim=True)",
         costs=("values", "small"),
     ),
-    Mistake(
-        "unbiased",
-        "divided by d_model − 1",
-        "The sum of squares is divided by d_model − 1. Nothing has been estimated here, so nothing is to be corrected.",
+    mistake(
+        "rms_norm.unbiased",
         "How many squares are averaged?",
-        "mean",
+        change="mean_square = square(x).sum(-1, keepdim=True) / (d_model - 1)",
         costs=("values",),
     ),
-    Mistake(
-        "eps_outside",
-        "ε outside the square root",
-        "The root mean square plus ε is used: much the same for ordinary values, far off for small ones.",
+    mistake(
+        "rms_norm.eps_outside",
         "Look at where ε stands in the definition: what is it added to?",
-        "root",
+        change="root_mean_square = mean_square**0.5 + eps",
         costs=("small",),
     ),
-    Mistake(
-        "no_eps",
-        "no ε",
-        "A token of zeros divides 0 by 0, and tiny values are blown up to size 1.",
+    mistake(
+        "rms_norm.no_eps",
         "Look at what the definition adds to the mean square.",
-        "root",
+        change="root_mean_square = mean_square**0.5",
         costs=("small",),
     ),
-    Mistake(
-        "no_root",
-        "the square root is missing",
-        "The values are divided by their mean square: twice as large a token comes out half as large.",
+    mistake(
+        "rms_norm.no_root",
         "Compare the unit of what you divide by with the unit of x.",
-        "root",
+        change="root_mean_square = mean_square + eps",
         costs=("values", "small"),
     ),
-    Mistake(
-        "not_divided",
-        "nothing is divided",
-        "The values are scaled by γ and stay as large as they were.",
+    mistake(
+        "rms_norm.not_divided",
         "What is the fraction bar for?",
-        "root",
+        change="normalised_values = x",
     ),
-    Mistake(
-        "fixed_eps",
-        "the argument `eps` is not used",
-        "A constant is used whatever `eps` the constructor was given.",
+    mistake(
+        "layer_norm.fixed_eps",
         "Follow `eps` from `__init__` to the place where it is added.",
-        "eps",
+        change="root_mean_square = (mean_square + 1e-5) ** 0.5",
         costs=("small",),
     ),
-    Mistake(
-        "other_default",
-        "another default for `eps`",
-        "`RMSNorm(d_model)` uses 1e-6 where the task says 1e-5; it shows for tiny values only.",
+    mistake(
+        "rms_norm.other_default",
         "Compare the signature of your `__init__` with the task's.",
-        "eps",
+        change="root_mean_square = (mean_square + (eps if len(build) > 1 else 1e-6)) ** 0.5",
         costs=("small",),
     ),
-    Mistake(
-        "over_batch",
-        "normalised over the batch",
-        "The mean square runs over axis 0: one sample's result depends on the others.",
+    mistake(
+        "rms_norm.over_batch",
         "Look at which axis the mean reduces. Whose root mean square is it?",
-        "axis",
+        change=OVER.format("0"),
     ),
-    Mistake(
-        "over_tokens",
-        "normalised over the tokens",
-        "The mean square runs over the token axis: every feature is normalised along the sequence.",
+    mistake(
+        "rms_norm.over_tokens",
         "Look at which axis the mean reduces. Whose root mean square is it?",
-        "axis",
-        also=("over_axis_1",),
+        change=(OVER.format("-2"), OVER.format("1")),
     ),
-    Mistake(
-        "over_tokens_and_features",
-        "normalised over tokens and features together",
-        "All tokens of a sample share one root mean square, so tokens leak into each other.",
+    mistake(
+        "rms_norm.over_tokens_and_features",
         "How many root mean squares should a sample of three tokens have?",
-        "axis",
-        also=("over_last_two",),
+        change=(OVER.format("tuple(range(1, x.dim()))"), OVER.format("(-2, -1)")),
     ),
-    Mistake(
-        "over_everything",
-        "normalised over everything",
-        "One root mean square serves the whole tensor, so samples leak into each other.",
+    mistake(
+        "rms_norm.over_everything",
         "Look at what `mean` reduces when no axis is given.",
-        "axis",
+        change=OVER.format("tuple(range(x.dim()))"),
     ),
-    Mistake(
-        "gain_first",
-        "γ before the division",
-        "The values are scaled by γ first, and the root mean square is that of the scaled values.",
+    mistake(
+        "rms_norm.gain_first",
         "Of what does the definition take the mean square: of x, or of γ x?",
-        "gain",
+        change="""
+        mean_square = mean(square(gamma * x), -1)
+        normalised_values = gamma * x / root_mean_square
+        return normalised_values
+        """,
         costs=("values", "small"),
     ),
-    Mistake(
-        "no_gamma",
-        "γ is not used",
-        "The normalised values are returned as they are.",
+    mistake(
+        "rms_norm.no_gamma",
         "Follow γ through `forward`.",
-        "gain",
+        change="return normalised_values",
         costs=("values", "gradients"),
     ),
-    Mistake(
-        "detached",
-        "the divisor is cut off from the gradient",
-        "The outputs are right, but backward treats the root mean square as a constant.",
+    mistake(
+        "rms_norm.detached",
         "Look for `detach`, `no_grad`, `.data`, `.item()` or NumPy between x and the result.",
-        "gradient",
+        change="mean_square = mean(square(x.detach()), -1)",
         costs=("gradients",),
     ),
 )
@@ -350,7 +262,6 @@ RMS_NORM = Exercise(
     axes=AXES,
     drawn=drawn,
     reference=right_answer,
-    variation=variation,
     steps=steps,
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.RMSNorm, build)),

@@ -11,6 +11,7 @@ from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.diagnosis.vocabulary import alternate, arange, column, cos, rows, sin, size
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
 from headroom import reference
+from headroom.mistakes import mistake
 
 BASES = {"base": 1000.0, "base_100000": 100000.0}
 
@@ -78,100 +79,76 @@ def _only_odd_widths_fail(width: int) -> Callable[[Evidence], bool]:
 def table_mistakes(odd_sign: Callable[[Evidence], bool]) -> tuple[Mistake, ...]:
     """The mistakes of the table; the module that adds it can make each of them too."""
     return (
-        Mistake(
-            "odd",
-            "an odd d_model does not fit",
-            "An odd d_model has one sine more than it has cosines, and the code does not allow for it.",
+        mistake(
+            "sinusoidal_encoding.odd",
             "Write down the columns for d_model = 5 and count the sines and the cosines.",
             "odd",
             sign=odd_sign,
         ),
-        Mistake(
-            "floored",
-            "an integer division floors the exponent",
-            "The exponent is 0 in every column, so all columns share one frequency: the table has rank 2.",
+        mistake(
+            "sinusoidal_encoding.floored",
             "Print the exponents. How many different ones are there?",
             "exponent",
             costs=("values",),
         ),
-        Mistake(
-            "doubled",
-            "the exponent is doubled",
-            "The frequencies fall twice as fast as they should: `arange(0, d_model, 2)` already holds 2i.",
+        mistake(
+            "sinusoidal_encoding.doubled",
             "Write down the exponent for the third pair of columns and compare it with the formula.",
             "exponent",
             costs=("values",),
         ),
-        Mistake(
-            "halved",
-            "the exponent is i / d_model",
-            "Only half of the range of frequencies is used: the formula has 2i, the index of the even column.",
+        mistake(
+            "sinusoidal_encoding.halved",
             "Write down the exponent for the last pair of columns: how close to 1 does it come?",
             "exponent",
             costs=("values",),
         ),
-        Mistake(
-            "own_cosine",
-            "the cosine has its own exponent",
-            "Sine and cosine of a pair have different frequencies, so a shift is no longer a rotation.",
+        mistake(
+            "sinusoidal_encoding.own_cosine",
             "Columns 2i and 2i + 1 belong together. What do they share?",
             "exponent",
             also=("per_column",),
             costs=("values",),
         ),
-        Mistake(
-            "spread",
-            "the frequencies are spread from 1 to 1/10000 inclusive",
-            "The exponent is divided by the number of pairs minus one (the layout of another library), not by d_model.",
+        mistake(
+            "sinusoidal_encoding.spread",
             "Compare the exponent of the last pair with the formula.",
             "exponent",
             costs=("values",),
         ),
-        Mistake(
-            "inverted",
-            "the angle is multiplied where it should be divided",
-            "The frequencies grow along the columns instead of falling: position · 10000^(+2i/d_model).",
+        mistake(
+            "sinusoidal_encoding.inverted",
             "Look at the sign of the exponent.",
             "sign",
             costs=("values",),
         ),
-        Mistake(
-            "base",
-            "the base is not 10000",
-            "The frequencies run from 1 to another slowest one than the formula's.",
+        mistake(
+            "sinusoidal_encoding.base",
             "Compare the constant with the formula.",
             "base",
             also=("base_100000",),
             costs=("values",),
         ),
-        Mistake(
-            "concatenated",
-            "the sines and cosines stand in two blocks",
-            "All sines come first, then all cosines; the paper's layout alternates them.",
+        mistake(
+            "sinusoidal_encoding.concatenated",
             "Which columns does the formula give to the sines?",
             "layout",
             costs=("values",),
         ),
-        Mistake(
-            "swapped",
-            "sine and cosine are swapped",
-            "The even columns hold cosines, the odd ones sines.",
+        mistake(
+            "sinusoidal_encoding.swapped",
             "Look at position 0: which columns should be 0 and which 1?",
             "function",
             costs=("values",),
         ),
-        Mistake(
-            "no_cosine",
-            "both columns of a pair hold the sine",
-            "Without the cosine, a shift of the position is not a linear map of the pair.",
+        mistake(
+            "sinusoidal_encoding.no_cosine",
             "Look at position 0: which columns should be 0 and which 1?",
             "function",
             costs=("values",),
         ),
-        Mistake(
-            "from_one",
-            "the positions start at 1",
-            "Every row is that of the next position; the first row should be that of position 0.",
+        mistake(
+            "sinusoidal_encoding.from_one",
             "What should the row of position 0 look like?",
             "position",
             costs=("values",),
@@ -314,66 +291,48 @@ def _table_is_trained(seen: Evidence) -> bool:
 
 
 MODULE_MISTAKES = (
-    Mistake(
-        "trained",
-        "the table is trained",
-        "The table is a parameter with a gradient: an optimizer will change it, and it is no longer sin-cos.",
+    mistake(
+        "positional_encoding.trained",
         "Which kind of tensor moves with a module, but is not trained?",
         sign=_table_is_trained,
-        switchable=False,
     ),
-    Mistake(
-        "overwritten",
-        "the caller's tensor is changed",
-        "The addition is done in place: after the call, the x of the caller holds the sum.",
+    mistake(
+        "positional_encoding.overwritten",
         "Look for `+=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
-        switchable=False,
     ),
-    Mistake(
-        "by_batch",
-        "the table is indexed by the batch",
-        "The rows are chosen by the place of a sample in the batch, not by the place of a token in its sample.",
+    mistake(
+        "positional_encoding.by_batch",
         "Which axis of x counts the tokens?",
         "rows",
         also=("rows_of_batch",),
         costs=("values",),
     ),
-    Mistake(
-        "whole_table",
-        "the table is not cut to the length of x",
-        "All max_tokens rows are added, which fits only when x is that long.",
+    mistake(
+        "positional_encoding.whole_table",
         "How many rows does a sequence of x.size(1) tokens need?",
         "rows",
     ),
-    Mistake(
-        "last_rows",
-        "the last rows of the table are added",
-        "The tokens get the positions at the end of the table, not those from 0 on.",
+    mistake(
+        "positional_encoding.last_rows",
         "Which position has the first token?",
         "rows",
         costs=("values",),
     ),
-    Mistake(
-        "twice",
-        "x is added twice",
-        "The result is 2x + table: the module adds x itself, and something adds it once more.",
+    mistake(
+        "positional_encoding.twice",
         "Follow x through `forward` and count.",
         "sum",
         costs=("values",),
     ),
-    Mistake(
-        "not_added",
-        "the table is returned without x",
-        "The result holds positions only; the tokens are lost.",
+    mistake(
+        "positional_encoding.not_added",
         "What should a token still know after its position was added?",
         "sum",
         also=("bare_rows",),
     ),
-    Mistake(
-        "scaled",
-        "x is scaled by √d_model",
-        "The scaling belongs to the embedding that comes before, not to this module.",
+    mistake(
+        "positional_encoding.scaled",
         "Compare your `forward` with the task: what is x multiplied by?",
         "sum",
         costs=("values",),

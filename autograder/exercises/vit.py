@@ -17,9 +17,10 @@ from autograder.covering import Axis, Derived, Only
 from autograder.covering import Sizes as Drawn
 from autograder.data import unseen_digits
 from autograder.diagnosis.vocabulary import Bias, flat_windows, linear, windows
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
 from autograder.reading import Parameters
 from headroom import reference
+from headroom.mistakes import mistake
 
 # --- patchify ----------------------------------------------------------------------------------------------------
 
@@ -122,94 +123,68 @@ def patchify_variation(build: None, inputs: Inputs, weights: Weights, slips: fro
 
 
 CUTTING = (
-    Mistake(
-        "plain_reshape",
-        "patches cut by a plain reshape",
-        "The pixels are read on row by row through the whole image: a patch is a strip of rows, not a square.",
+    mistake(
+        "patchify.plain_reshape",
         "Number the pixels and look at patch 0. Which axes have to trade places before the last reshape?",
         "patches",
         costs=("values", "channels", "sides"),
     ),
-    Mistake(
-        "strided",
-        "number and size of the patches have changed places",
-        "When a side is split in two, the first part counts the pixels and the second the patches: a patch collects "
-        "pixels from all over the image, at equal distances.",
+    mistake(
+        "patchify.strided",
         "In memory, what do you step through first: the pixels of a patch's row, or the patches?",
         "patches",
         costs=("values", "channels", "sides"),
     ),
-    Mistake(
-        "column_major",
-        "the patches are numbered column by column",
-        "Patch 1 lies below patch 0; it should lie to its right.",
+    mistake(
+        "patchify.column_major",
         "In the order of your axes before the last reshape, do rows or columns of patches come first?",
         "order",
         costs=("values",),
     ),
-    Mistake(
-        "transposed",
-        "each patch is transposed",
-        "The squares are the right ones, but inside a patch the pixels are listed column by column.",
+    mistake(
+        "patchify.transposed",
         "In the order of your axes before the last reshape, do a patch's own rows or columns come first?",
         "inside",
         costs=("values",),
     ),
-    Mistake(
-        "channels_last",
-        "the channels are listed last",
-        "Inside a patch all channels of a pixel follow each other; the task lists the whole of one channel, then the "
-        "next.",
+    mistake(
+        "patchify.channels_last",
         "Where does the axis of channels stand before the last reshape?",
         "channels",
         costs=("channels",),
     ),
-    Mistake(
-        "channels_between",
-        "the channels stand between rows and columns",
-        "Inside a patch the channels change after each row of pixels; the task lists the whole of one channel, then "
-        "the next.",
+    mistake(
+        "patchify.channels_between",
         "Where does the axis of channels stand before the last reshape?",
         "channels",
         costs=("channels",),
     ),
-    Mistake(
-        "channels_mixed",
-        "the channels come before the patches",
-        "The axis of channels still stands in front when the axes are merged: a token holds several patches of one "
-        "channel, not one patch in all channels.",
+    mistake(
+        "patchify.channels_mixed",
         "Which axes does the last reshape merge into one, and which stand beside each other?",
         "channels",
         costs=("channels",),
     ),
-    Mistake(
-        "channels_apart",
-        "a token for each channel",
-        "Each channel of a patch becomes a token of its own: there are channels times too many, and none sees colour.",
+    mistake(
+        "patchify.channels_apart",
         "How many numbers does one token hold, according to the task?",
         "channels",
         costs=("channels", "shape"),
     ),
-    Mistake(
-        "one_channel",
-        "only the first channel is read",
-        "The others are lost: a colour image is treated as if it were grey.",
+    mistake(
+        "patchify.one_channel",
         "How many numbers does one token hold, according to the task?",
         "channels",
         costs=("channels", "shape"),
     ),
-    Mistake(
-        "square_assumed",
-        "the image is taken for a square",
-        "The columns of patches are counted along the height.",
+    mistake(
+        "patchify.square_assumed",
         "Which two sizes do the rows and the columns of patches come from?",
         "sides",
         costs=("sides", "shape"),
     ),
-    Mistake(
-        "detached",
-        "the patches are cut off from the gradient",
-        "The numbers are right, but what is done to them never reaches the image on the way back.",
+    mistake(
+        "patchify.detached",
         "Look for `detach`, `.data`, `.tolist()`, `torch.tensor(…)` or NumPy between the images and the result.",
         "gradient",
         costs=("gradients",),
@@ -220,34 +195,26 @@ CUTTING_KEYS = frozenset(mistake.key for mistake in CUTTING)
 
 PATCHIFY_MISTAKES = (
     *CUTTING,
-    Mistake(
-        "not_flattened",
-        "the patches are not flattened",
-        "The result has a patch's channels, rows and columns as axes of their own; a token is one row of numbers.",
+    mistake(
+        "patchify.not_flattened",
         "How many axes should the result have?",
         "form",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "grid_kept",
-        "the patches still lie on a grid",
-        "Rows and columns of patches are two axes of the result; they should be one sequence.",
+    mistake(
+        "patchify.grid_kept",
         "How many axes should the result have?",
         "form",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "patches_last",
-        "the patches are the last axis",
-        "The result is (batch, channels · patch_size², patches): the right numbers, with two axes exchanged.",
+    mistake(
+        "patchify.patches_last",
         "Print the shape of what you return. Which of its axes should count the patches?",
         "form",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "patches_first",
-        "the patches are the first axis",
-        "The result is (patches, batch, channels · patch_size²): the right numbers, with two axes exchanged.",
+    mistake(
+        "patchify.patches_first",
         "Print the shape of what you return. Which of its axes should count the images?",
         "form",
         costs=("shape", "values"),
@@ -382,64 +349,46 @@ def embedding_variation(build: Build, inputs: Inputs, weights: Weights, slips: f
     return tokens
 
 
-UNREGISTERED = Mistake(
-    "unregistered",
-    "layers or tensors that are not registered",
-    "What is kept in a plain list, dict or tensor attribute is invisible to the module: `parameters()` misses it, so "
-    "it is never trained, never saved and never moved to the GPU.",
+UNREGISTERED = mistake(
+    "patch_embedding.unregistered",
     "Count `list(module.parameters())`. What makes a tensor a parameter, and which container knows its layers?",
     sign=lambda seen: not seen.mappable and len(seen.loose) > 0,
-    switchable=False,
 )
 
 EMBEDDING_MISTAKES = (
     UNREGISTERED,
-    Mistake(
-        "made_anew",
-        "no parameter at all",
-        "The module has nothing to train. A layer that is made in `forward` is another one at every call, with new "
-        "random numbers.",
+    mistake(
+        "patch_embedding.made_anew",
         "Which of the two methods runs once, and which at every call?",
         sign=lambda seen: not seen.parameters and not seen.loose,
-        switchable=False,
     ),
     *CUTTING,
-    Mistake(
-        "no_bias",
-        "a bias is missing",
-        "The tokens are computed without the bias of the formula, or it is nothing that can be learned.",
+    mistake(
+        "patch_embedding.no_bias",
         "Count the symbols in the formula, and the parameters of your module. Is each of them used?",
         "bias",
         costs=("values", "gradients"),
     ),
-    Mistake(
-        "grid_kept",
-        "the tokens still lie on a grid",
-        "The result is (batch, d_model, rows, columns), as a convolution returns it; a Transformer reads one sequence.",
+    mistake(
+        "patch_embedding.grid_kept",
         "How many axes should the result have, and which of them is the last?",
         "form",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "patches_last",
-        "the tokens are the last axis",
-        "The result is (batch, d_model, patches): the right numbers, with two axes exchanged.",
+    mistake(
+        "patch_embedding.patches_last",
         "Print the shape of what you return. Which of its axes should count the patches?",
         "form",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "grid_reshaped",
-        "the grid is reshaped where it should be transposed",
-        "The shape is right, but a token holds one feature of several patches: a reshape moves no number.",
+    mistake(
+        "patch_embedding.grid_reshaped",
         "A convolution puts d_model before rows and columns. Which axes have to trade places?",
         "form",
         costs=("values", "channels", "sides"),
     ),
-    Mistake(
-        "overlapping",
-        "the window moves by one pixel",
-        "The patches overlap: there is one for nearly every pixel, not one for every square of the grid.",
+    mistake(
+        "patch_embedding.overlapping",
         "How far should the window move from one patch to the next?",
         "patches",
         costs=("shape", "values", "channels", "sides"),
@@ -729,103 +678,73 @@ def _hard_coded(seen: Evidence) -> bool:
 
 VIT_MISTAKES = (
     UNREGISTERED,
-    Mistake(
-        "frozen",
-        "a parameter that is not trained",
-        "It is registered, but `requires_grad` is off: backward passes it by, and training leaves it as it started.",
+    mistake(
+        "vit.frozen",
         "Which of the tensors that you made are to be learned? Look for `requires_grad=False`.",
         sign=lambda seen: any(not parameter.trained for parameter in seen.parameters),
-        switchable=False,
     ),
-    Mistake(
-        "not_expanded",
-        "[class] is not repeated for every image",
-        "There is one [class] token, and the batch holds several images: `cat` cannot lay a batch of 1 in front of a "
-        "batch of many.",
+    mistake(
+        "vit.not_expanded",
         "Which method repeats a tensor along an axis of size 1, without copying it?",
         sign=lambda seen: any("must match except in dimension" in error for error in seen.errors),
-        switchable=False,
     ),
-    Mistake(
-        "hard_coded",
-        "a size is written into the code",
-        "A parameter has the size that fits the digits of this course, whatever the arguments say.",
+    mistake(
+        "vit.hard_coded",
         "Compare the shapes of your parameters with the arguments of `__init__`. How many patches has another image?",
         sign=_hard_coded,
-        switchable=False,
     ),
-    Mistake(
-        "no_embedding_bias",
-        "a bias is missing",
-        "A map is computed without the bias that it has in the formula, or with one that cannot be learned.",
+    mistake(
+        "vit.no_embedding_bias",
         "Count the symbols in the formula, and the parameters of your module. Is each of them used?",
         "bias",
         also=("no_head_bias",),
         costs=("values", "gradients"),
     ),
-    Mistake(
-        "no_class_token",
-        "no [class] token",
-        "It is never put in front of the patches; token 0, which the head should read, is the patch in the upper left "
-        "corner.",
+    mistake(
+        "vit.no_class_token",
         "How many tokens should enter the first block?",
         "class",
         costs=("values", "depth"),
     ),
-    Mistake(
-        "class_at_the_end",
-        "the [class] token stands at the end",
-        "It follows the patches; the head reads token 0, which is the patch in the upper left corner.",
+    mistake(
+        "vit.class_at_the_end",
         "Look at the order in which the two are put together.",
         "class",
         costs=("values", "depth"),
     ),
-    Mistake(
-        "class_last",
-        "the [class] token stands at the end and is read there",
-        "That is consistent, but every token stands one place too early in the table of positions: the task puts "
-        "[class] in front.",
+    mistake(
+        "vit.class_last",
         "Look at the order in which the two are put together.",
         "class",
         costs=("values",),
     ),
-    Mistake(
-        "class_constant",
-        "the [class] token is not learned",
-        "What stands in front of the patches are zeros, which no training can change.",
+    mistake(
+        "vit.class_constant",
         "What makes a tensor a parameter of a module? Is it that tensor that you put in front?",
         "class",
         costs=("values", "gradients", "manners"),
     ),
-    Mistake(
-        "no_positions",
-        "no positions",
-        "Nothing tells the patches apart by their place: the model sees a bag of them.",
+    mistake(
+        "vit.no_positions",
         "Follow the table of positions through `forward`. Is the sum assigned?",
         "positions",
         costs=("values", "gradients"),
     ),
-    Mistake(
-        "class_without_position",
-        "the [class] token has no position",
-        "The positions are added before [class] is put in front of the patches, and it gets none.",
+    mistake(
+        "vit.class_without_position",
         "What comes first: to prepend or to add? How many rows should the table have?",
         "positions",
         also=("class_without_first_position",),
         costs=("values", "gradients"),
     ),
-    Mistake(
-        "by_batch",
-        "the table is indexed by the batch",
-        "The rows are chosen by the place of an image in the batch, not by the place of a token in its image.",
+    mistake(
+        "vit.by_batch",
         "Which axis of the tokens is the table laid along?",
         "positions",
         costs=("values", "depth", "sizes"),
     ),
-    Mistake(
-        "one_position",
-        "one position for all tokens",
-        "The same vector is added to every token: it tells no place from another.",
+    mistake(
+        "vit.one_position",
         "How many rows does your table have, and how many are used?",
         "positions",
         costs=("values", "gradients"),
@@ -835,92 +754,67 @@ VIT_MISTAKES = (
         for mistake in CUTTING
         if mistake.key not in ("channels_apart", "one_channel", "square_assumed")
     ),
-    Mistake(
-        "encoder_skipped",
-        "the encoder has no effect",
-        "The head reads what entered the first block: no token has looked at another. Perhaps what the blocks return "
-        "is not assigned.",
+    mistake(
+        "vit.encoder_skipped",
         "Follow x through the loop over the blocks.",
         "blocks",
     ),
-    Mistake(
-        "repeated_block",
-        "one block repeated",
-        "The list of layers holds the same block again and again: all layers share its weights.",
+    mistake(
+        "vit.repeated_block",
         "How often is a block made? Multiplying a list copies no module.",
         "blocks",
         costs=("depth", "manners"),
     ),
-    Mistake(
-        "not_chained",
-        "the blocks do not follow each other",
-        "Each block reads what entered the first one, so only the last one counts.",
+    mistake(
+        "vit.not_chained",
         "Follow x through the loop over the blocks: what does the second one read?",
         "blocks",
         costs=("depth",),
     ),
-    Mistake(
-        "first_block_only",
-        "only the first block is used",
-        "However many layers there are, the tokens pass through one of them.",
+    mistake(
+        "vit.first_block_only",
         "Look at what happens in the loop over the blocks, and when it ends.",
         "blocks",
         costs=("depth",),
     ),
-    Mistake(
-        "no_last_norm",
-        "no LayerNorm after the last block",
-        "The head reads the residual stream as it is, whose scale grows with every block.",
+    mistake(
+        "vit.no_last_norm",
         "What stands between the last block and the head?",
         "norm",
         costs=("values", "gradients"),
     ),
-    Mistake(
-        "over_tokens_and_features",
-        "normalised over tokens and features together",
-        "All tokens of an image share one mean and one variance, so tokens leak into each other.",
+    mistake(
+        "vit.over_tokens_and_features",
         "Over which axes does the last norm take its mean? Each token minds its own business.",
         "norm",
         costs=("values",),
     ),
-    Mistake(
-        "reads_last",
-        "the last token is read",
-        "[class] stands in front, but the head reads the token at the end, which is the patch in the lower right "
-        "corner.",
+    mistake(
+        "vit.reads_last",
         "Which token does the head read? Count from the front.",
         "pool",
         costs=("values",),
     ),
-    Mistake(
-        "mean_pooled",
-        "the mean of all tokens is read",
-        "That is a way to build a ViT, and a good one; but this task reads the [class] token alone.",
+    mistake(
+        "vit.mean_pooled",
         "What does the head read, according to the task?",
         "pool",
         costs=("values",),
     ),
-    Mistake(
-        "mean_of_patches",
-        "the mean of the patches is read",
-        "That is a way to build a ViT, and a good one; but this task reads the [class] token alone.",
+    mistake(
+        "vit.mean_of_patches",
         "What does the head read, according to the task?",
         "pool",
         costs=("values",),
     ),
-    Mistake(
-        "all_tokens",
-        "every token gets logits",
-        "The head is applied to all tokens: the result is (batch, tokens, n_classes).",
+    mistake(
+        "vit.all_tokens",
         "An image needs one answer. Which token gives it?",
         "pool",
         costs=("shape", "values"),
     ),
-    Mistake(
-        "softmax",
-        "a softmax at the end",
-        "The result is probabilities, or their logarithms. The task asks for logits: the loss takes the softmax "
-        "itself, and taken twice it leaves weak gradients.",
+    mistake(
+        "vit.softmax",
         "What does the head return, and what do you do to it?",
         "head",
         also=("log_softmax",),

@@ -19,7 +19,7 @@ import traitlets as t
 from torch import Tensor, nn
 
 from headroom.data import BOS, EOS, PAD, SOURCE, TARGET, Vocabulary
-from headroom.mistakes import MISTAKES, Mistake, broken
+from headroom.mistakes import MISTAKES, Switch, broken
 from headroom.reference import Transformer, cross_entropy, greedy_decode, padding_mask
 from headroom.widgets.shared import (
     CHOSEN,
@@ -179,7 +179,7 @@ class BugSwitches(anywidget.AnyWidget):
         self,
         model: nn.Module,
         task: _Task,
-        offered: list[Mistake],
+        offered: list[Switch],
         on: Sequence[str] = (),
         sample: int = 0,
         layer: int = -1,
@@ -478,7 +478,7 @@ def _home(model: nn.Module) -> tuple[torch.device, torch.dtype]:
     return parameter.device, parameter.dtype
 
 
-def _offered(model: nn.Module, names: Sequence[str] | None) -> list[Mistake]:
+def _offered(model: nn.Module, names: Sequence[str] | None) -> list[Switch]:
     """The mistakes to offer, in the order of `MISTAKES`."""
     if not isinstance(model, nn.Module):
         raise ValueError(f"model is a {type(model).__name__}; it must be a model of headroom.reference")

@@ -131,7 +131,8 @@ class DigitPad(anywidget.AnyWidget):
                 "has_class": has_class,
                 "labels": _check_labels(labels, len(digits)),
                 "mistakes": [
-                    [name, MISTAKES[name].group, MISTAKES[name].title, MISTAKES[name].what] for name in self._mistakes
+                    [name, MISTAKES[name].group, MISTAKES[name].title, MISTAKES[name].sentence]
+                    for name in self._mistakes
                 ],
             },
         )

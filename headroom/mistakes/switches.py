@@ -1,12 +1,10 @@
-"""The known mistakes, each of which can be switched on in a whole model.
+"""Mistakes that can be switched on in a whole model.
 
     wrong = broken(pretrained_vit(), "unscaled", "no_residual")
 
 A mistake is a class of a few lines, and what it overrides is what the wrong code does otherwise. `broken` copies the
 model and gives parts of the copy a class in which the mistake's methods come before the right ones. No function is
 replaced, so nothing outside of the copy changes: the model that was copied stays right, and so does every other.
-
-Where the graders' exercises have the same mistake, it has the same name, title and sentence.
 """
 
 import copy
@@ -20,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headroom.mistakes.catalogue import mistake
 from headroom.reference import (
     CPVT,
     PVT,
@@ -48,32 +47,43 @@ from headroom.reference.patches import check_images, count_patches
 
 HIDDEN = -1e9  # a hidden score: finite, so that a query from which a mistake hides every key gets even weights, no NaN
 
-Switch = Callable[[Any], None]  # of a part of a model
+Make = Callable[[Any], None]  # a mistake in a part of a model
 
 
 @dataclass(frozen=True)
-class Mistake:
+class Switch:
     """A mistake that can be switched on.
 
     Attributes:
-        name: by which `broken` knows it.
-        title: what it is called.
-        what: what the wrong code does, in a sentence.
+        fact: what is known of it, by its name in `headroom.mistakes`.
         group: the part of the model that it is about, such as "Attention".
         slot: two mistakes of one slot exclude each other: they are two wrong versions of the same line.
         kinds: classes of the parts of a model in which it can be made; exactly these, not what is derived from them.
-        switch: makes it in such a part.
+        make: makes it in such a part.
         possible: whether it would change anything in this part of this model.
     """
 
-    name: str
-    title: str
-    what: str
+    fact: str
     group: str
     slot: str
     kinds: tuple[type[nn.Module], ...]
-    switch: Switch
+    make: Make
     possible: Callable[[Any, nn.Module], bool] = lambda part, model: True
+
+    @property
+    def name(self) -> str:
+        """By which `broken` knows it."""
+        return mistake(self.fact).key
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return mistake(self.fact).title
+
+    @property
+    def sentence(self) -> str:
+        """What the wrong code does."""
+        return mistake(self.fact).sentence
 
     def applies(self, model: nn.Module) -> bool:
         """Whether `model` has a part in which this mistake can be made."""
@@ -98,22 +108,22 @@ def broken(model: nn.Module, *names: str) -> nn.Module:
     Raises:
         ValueError: there is no such mistake, it does not apply to this model, or two of them exclude each other.
     """
-    chosen = [mistake for mistake in MISTAKES.values() if mistake.name in names]
+    chosen = [switch for switch in MISTAKES.values() if switch.name in names]
     for name in names:
         if name not in MISTAKES or not MISTAKES[name].applies(model):
             fault = "is not a known mistake" if name not in MISTAKES else f"cannot be made in a {_kind(model).__name__}"
-            possible = [mistake.name for mistake in MISTAKES.values() if mistake.applies(model)]
+            possible = [switch.name for switch in MISTAKES.values() if switch.applies(model)]
             raise ValueError(f"{name!r} {fault}; those that can be made there: {', '.join(possible) or 'none'}")
-    for mistake in chosen:
+    for switch in chosen:
         for other in chosen:
-            if mistake is not other and mistake.slot == other.slot:
+            if switch is not other and switch.slot == other.slot:
                 raise ValueError(
-                    f"{mistake.name!r} and {other.name!r} exclude each other: both change the same line; choose one"
+                    f"{switch.name!r} and {other.name!r} exclude each other: both change the same line; choose one"
                 )
     wrong = copy.deepcopy(model)
-    for mistake in chosen:
-        for part in mistake.parts(wrong):
-            mistake.switch(part)
+    for switch in chosen:
+        for part in switch.parts(wrong):
+            switch.make(part)
     for part in wrong.modules():
         if _kind(part) is Transformer:
             _become(part, _WithoutCache)
@@ -128,7 +138,7 @@ def _become(part: nn.Module, wrong: type) -> None:
     part.__class__ = type(f"{kind.__name__}_{wrong.__name__.strip('_')}", (wrong, kind), {"__module__": __name__})
 
 
-def _becomes(wrong: type) -> Switch:
+def _becomes(wrong: type) -> Make:
     return lambda part: _become(part, wrong)
 
 
@@ -361,7 +371,7 @@ class _OwnMemory(_AttentionSteps):
         return super().attend(x, x, mask, return_weights, cache)
 
 
-def _on_part(name: str, wrong: type) -> Switch:
+def _on_part(name: str, wrong: type) -> Make:
     """Make the mistake in the part of this name of a block."""
     return lambda block: _become(getattr(block, name), wrong)
 
@@ -610,446 +620,348 @@ def _has_class(part: nn.Module, model: nn.Module) -> bool:
 
 
 _LIST = (
-    Mistake(
-        "unscaled",
-        "no scaling",
-        "The scores are not divided: they grow with d_head and the softmax saturates.",
+    Switch(
+        "multi_head_self_attention.unscaled",
         "Attention",
         "scale",
         ATTENTION,
         _becomes(_Unscaled),
     ),
-    Mistake(
-        "by_d_head",
-        "divided by d_head instead of its root",
-        "The scores come out too small, so the attention is too flat.",
+    Switch(
+        "multi_head_self_attention.by_d_head",
         "Attention",
         "scale",
         ATTENTION,
         _becomes(_ByDHead),
     ),
-    Mistake(
-        "by_d_model",
-        "divided by √d_model",
-        "The dot product runs over the d_head features of one head, not over d_model: too flat by √n_heads.",
+    Switch(
+        "multi_head_self_attention.by_d_model",
         "Attention",
         "scale",
         ATTENTION,
         _becomes(_ByDModel),
         _several_heads,
     ),
-    Mistake(
-        "scaled_after",
-        "scaled after the softmax",
-        "The weights are divided, not the scores: each row sums to 1/√d_head.",
+    Switch(
+        "multi_head_self_attention.scaled_after",
         "Attention",
         "scale",
         ATTENTION,
         _becomes(_ScaledAfter),
     ),
-    Mistake(
-        "transposed",
-        "the scores are transposed",
-        "K Qᵀ is used for Q Kᵀ: the row of a token holds what others ask of it.",
+    Switch(
+        "attention_scores.transposed",
         "Attention",
         "scores",
         SELF_ATTENTION,
         _becomes(_Transposed),
     ),
-    Mistake(
-        "columns",
-        "softmax over the queries",
-        "The columns of the weights sum to 1; each query's row should.",
+    Switch(
+        "scaled_dot_product_attention.columns",
         "Attention",
         "softmax",
         ATTENTION,
         _becomes(_Columns),
     ),
-    Mistake(
-        "over_heads",
-        "softmax over the heads",
-        "The heads compete with each other for every pair of tokens.",
+    Switch(
+        "multi_head_self_attention.over_heads",
         "Attention",
         "softmax",
         ATTENTION,
         _becomes(_OverHeads),
     ),
-    Mistake(
-        "q_for_v",
-        "the queries stand in for the values",
-        "The weights average the queries; the value map is not used.",
+    Switch(
+        "multi_head_self_attention.q_for_v",
         "Attention",
         "project",
         SELF_ATTENTION,
         _becomes(_QForV),
     ),
-    Mistake(
-        "k_for_v",
-        "the keys stand in for the values",
-        "The weights average the keys; the value map is not used.",
+    Switch(
+        "multi_head_self_attention.k_for_v",
         "Attention",
         "project",
         ATTENTION,
         _becomes(_KForV),
     ),
-    Mistake(
-        "shared_qk",
-        "one projection for query and key",
-        "The scores become symmetric: i looks at j exactly as strongly as j at i.",
+    Switch(
+        "project_qkv.shared_qk",
         "Attention",
         "project",
         ATTENTION,
         _becomes(_SharedQK),
     ),
-    Mistake(
-        "shared_qkv",
-        "one projection for query, key and value",
-        "A token asks, answers and carries with the same vector, so it mostly finds itself.",
+    Switch(
+        "project_qkv.shared_qkv",
         "Attention",
         "project",
         ATTENTION,
         _becomes(_SharedQKV),
     ),
-    Mistake(
-        "sliced",
-        "the input is sliced before it is projected",
-        "Each head's map sees only d_head features of a token; it should see all d_model of them.",
+    Switch(
+        "multi_head_self_attention.sliced",
         "Attention",
         "project",
         ATTENTION,
         _becomes(_Sliced),
         _several_heads,
     ),
-    Mistake(
-        "unregistered",
-        "heads in a Python list",
-        "Layers kept in a plain list, dict or tensor attribute are invisible to the module: `parameters()` misses "
-        "them, so they are never trained, never saved and never moved to the GPU.",
+    Switch(
+        "multi_head_self_attention.unregistered",
         "Attention",
         "registered",
         ATTENTION,
         _unregister,
     ),
-    Mistake(
-        "view_split",
-        "tokens scrambled into heads",
-        "The width is cut into heads by a `view` straight to (batch, heads, tokens, d_head): the memory is read on in "
-        "order, so a head gets pieces of several tokens.",
+    Switch(
+        "multi_head_self_attention.view_split",
         "Attention",
         "split",
         ATTENTION,
         _becomes(_ViewSplit),
         _several_heads,
     ),
-    Mistake(
-        "view_merge",
-        "heads merged without the transpose",
-        "The heads are flattened as (batch, heads, tokens, d_head): a token's output is made of other tokens.",
+    Switch(
+        "multi_head_self_attention.view_merge",
         "Attention",
         "merge",
         ATTENTION,
         _becomes(_ViewMerge),
         _several_heads,
     ),
-    Mistake(
-        "averaged",
-        "the heads are averaged",
-        "The mean over the heads throws away what only one of them saw.",
+    Switch(
+        "multi_head_self_attention.averaged",
         "Attention",
         "merge",
         ATTENTION,
         _becomes(_Averaged),
         _several_heads,
     ),
-    Mistake(
-        "no_output",
-        "no output projection",
-        "The heads are put side by side and returned: nothing ever mixes what they found.",
+    Switch(
+        "multi_head_self_attention.no_output",
         "Attention",
         "output",
         ATTENTION,
         _becomes(_NoOutput),
     ),
-    Mistake(
-        "mask_ignored",
-        "the mask has no effect",
-        "The result is the same with and without a mask: it is not passed on, or the masked scores are thrown away.",
+    Switch(
+        "multi_head_self_attention.mask_ignored",
         "Masks",
         "mask",
         ATTENTION,
         _becomes(_MaskIgnored),
         _takes_masks,
     ),
-    Mistake(
-        "mask_after",
-        "masked after the softmax",
-        "The hidden weights are set to 0, but the row no longer sums to 1.",
+    Switch(
+        "scaled_dot_product_attention.mask_after",
         "Masks",
         "mask",
         ATTENTION,
         _becomes(_MaskAfter),
         _takes_masks,
     ),
-    Mistake(
-        "filled_with_0",
-        "hidden scores set to 0",
-        "exp(0) = 1: a hidden key still gets weight.",
+    Switch(
+        "scaled_dot_product_attention.filled_with_0",
         "Masks",
         "mask",
         ATTENTION,
         _becomes(_FilledWith0),
         _takes_masks,
     ),
-    Mistake(
-        "mask_inverted",
-        "the mask is inverted",
-        "What may be attended to is hidden, and what is hidden is attended to. Here True means: may attend.",
+    Switch(
+        "scaled_dot_product_attention.mask_inverted",
         "Masks",
         "mask",
         ATTENTION,
         _becomes(_MaskInverted),
         _takes_masks,
     ),
-    Mistake(
-        "mask_on_queries",
-        "the mask lies on the queries",
-        "Rows are hidden where columns should be; a query with nothing to attend to becomes NaN.",
+    Switch(
+        "scaled_dot_product_attention.mask_on_queries",
         "Masks",
         "mask",
         SELF_ATTENTION,
         _becomes(_MaskOnQueries),
         _takes_masks,
     ),
-    Mistake(
-        "no_causal_mask",
-        "no causal mask",
-        "While it trains, the decoder sees the very token that it is asked for; when it writes, there is none to see.",
+    Switch(
+        "model.no_causal_mask",
         "Masks",
         "mask",
         (DecoderBlock,),
         _on_part("self_attention", _MaskIgnored),
         _takes_masks,
     ),
-    Mistake(
-        "causal_memory",
-        "the causal mask lies on the cross-attention",
-        "The n-th written token sees only the first n tokens of the source.",
+    Switch(
+        "model.causal_memory",
         "Masks",
         "mask",
         (DecoderBlock,),
         _on_part("cross_attention", _CausalMemory),
         _takes_masks,
     ),
-    Mistake(
-        "own_memory",
-        "cross-attention looks at the decoder",
-        "Its keys and values are made of the decoder's own tokens: the source is never read.",
+    Switch(
+        "model.own_memory",
         "Masks",
         "memory",
         (DecoderBlock,),
         _on_part("cross_attention", _OwnMemory),
     ),
-    Mistake(
-        "no_positions",
-        "no positions",
-        "Nothing says where a token stands: the model gets a bag of tokens, in no order.",
+    Switch(
+        "model.no_positions",
         "Positions",
         "rows",
         POSITIONS,
         _becomes(_NoPositions),
     ),
-    Mistake(
-        "by_batch",
-        "the table is indexed by the batch",
-        "The rows are chosen by the place of a sample in the batch, not by the place of a token in its sample.",
+    Switch(
+        "positional_encoding.by_batch",
         "Positions",
         "rows",
         POSITIONS,
         _becomes(_ByBatch),
     ),
-    Mistake(
-        "floored",
-        "an integer division floors the exponent",
-        "The exponent is 0 in every column, so all columns share one frequency: the table has rank 2.",
+    Switch(
+        "sinusoidal_encoding.floored",
         "Positions",
         "exponent",
         (PositionalEncoding,),
         _floor,
     ),
-    Mistake(
-        "class_without_position",
-        "the [class] token has no position",
-        "The positions are added before [class] is put in front of the patches, and it gets none.",
+    Switch(
+        "vit.class_without_position",
         "Positions",
         "rows",
         (LearnedPositionalEncoding,),
         _becomes(_ClassWithoutPosition),
         _has_class,
     ),
-    Mistake(
-        "over_batch",
-        "normalised over the batch",
-        "The statistics run over axis 0: one sample's result depends on the others, as in batch normalisation.",
+    Switch(
+        "layer_norm.over_batch",
         "LayerNorm",
         "axis",
         NORM,
         _becomes(_OverBatch),
     ),
-    Mistake(
-        "over_tokens",
-        "normalised over the tokens",
-        "The statistics run over the token axis: every feature is normalised along the sequence.",
+    Switch(
+        "layer_norm.over_tokens",
         "LayerNorm",
         "axis",
         NORM,
         _becomes(_OverTokens),
     ),
-    Mistake(
-        "over_tokens_and_features",
-        "normalised over tokens and features together",
-        "All tokens of a sample share one mean and one variance, so tokens leak into each other.",
+    Switch(
+        "layer_norm.over_tokens_and_features",
         "LayerNorm",
         "axis",
         NORM,
         _becomes(_OverTokensAndFeatures),
     ),
-    Mistake(
-        "root_mean_square",
-        "RMSNorm in place of LayerNorm",
-        "The values are divided by their root mean square and never centred: a token's level stays in the result.",
+    Switch(
+        "layer_norm.root_mean_square",
         "LayerNorm",
         "centre",
         NORM,
         _becomes(_RootMeanSquare),
     ),
-    Mistake(
-        "not_centred",
-        "the mean is not taken off the values",
-        "The values are divided by their standard deviation without being centred first.",
+    Switch(
+        "layer_norm.not_centred",
         "LayerNorm",
         "centre",
         NORM,
         _becomes(_NotCentred),
     ),
-    Mistake(
-        "unbiased",
-        "the unbiased variance",
-        "The sum of squares is divided by d_model − 1, so every normalised value is too small by the factor "
-        "√((d_model − 1)/d_model).",
+    Switch(
+        "layer_norm.unbiased",
         "LayerNorm",
         "variance",
         NORM,
         _becomes(_Unbiased),
     ),
-    Mistake(
-        "eps_outside",
-        "ε outside the square root",
-        "The standard deviation plus ε is used: much the same for ordinary values, far off for small ones.",
+    Switch(
+        "layer_norm.eps_outside",
         "LayerNorm",
         "root",
         NORM,
         _becomes(_EpsOutside),
     ),
-    Mistake(
-        "no_eps",
-        "no ε",
-        "A token whose features are all equal divides 0 by 0, and tiny values are blown up to size 1.",
+    Switch(
+        "layer_norm.no_eps",
         "LayerNorm",
         "root",
         NORM,
         _becomes(_NoEps),
     ),
-    Mistake(
-        "no_root",
-        "the square root is missing",
-        "The centred values are divided by the variance, so the result has variance 1/σ² in place of 1.",
+    Switch(
+        "layer_norm.no_root",
         "LayerNorm",
         "root",
         NORM,
         _becomes(_NoRoot),
     ),
-    Mistake(
-        "residual_of_norm",
-        "the residual stream is lost",
-        "A branch is added to what it has read, n + f(n) with n = LN(x): x itself does not go on.",
+    Switch(
+        "encoder_block.residual_of_norm",
         "Blocks",
         "residual",
         BLOCKS,
         _becomes(_ResidualOfNorm),
         lambda block, model: block.pre_norm,
     ),
-    Mistake(
-        "no_residual",
-        "no residual connection",
-        "A branch's result takes the place of x: what the branch does not pass on is gone, and so is its gradient.",
+    Switch(
+        "model.no_residual",
         "Blocks",
         "residual",
         BLOCKS,
         _becomes(_NoResidual),
     ),
-    Mistake(
-        "no_feed_forward",
-        "no feed-forward network",
-        "A block attends and does nothing else: no token is worked on by itself.",
+    Switch(
+        "model.no_feed_forward",
         "Blocks",
         "feed_forward",
         (FeedForward,),
         _becomes(_NoFeedForward),
     ),
-    Mistake(
-        "repeated_block",
-        "one block repeated",
-        "The list of layers holds the same block again and again: all layers share its weights.",
+    Switch(
+        "vit.repeated_block",
         "Blocks",
         "blocks",
         STACKS,
         _repeat_block,
         lambda stack, model: len(stack.blocks) > 1,
     ),
-    Mistake(
-        "no_final_norm",
-        "no LayerNorm after the last block",
-        "The head reads the residual stream as it is, whose scale grows with every block.",
+    Switch(
+        "model.no_final_norm",
         "Blocks",
         "final_norm",
         STACKS,
         _on_part("norm", _Skipped),
         lambda stack, model: _kind(stack.norm) is LayerNorm,
     ),
-    Mistake(
-        "plain_reshape",
-        "patches cut by a plain reshape",
-        "The pixels are read on row by row: a patch is a strip of rows, not a square.",
+    Switch(
+        "model.plain_reshape",
         "Images",
         "patches",
         (PatchEmbedding,),
         _becomes(_PlainReshape),
     ),
-    Mistake(
-        "no_class_token",
-        "no [class] token",
-        "It is never put in front of the patches; the head reads token 0, which is the patch in the upper left corner.",
+    Switch(
+        "model.no_class_token",
         "Images",
         "class",
         (ViT,),
         _becomes(_NoClassToken),
         _has_class,
     ),
-    Mistake(
-        "class_at_the_end",
-        "the [class] token stands at the end",
-        "It follows the patches; the head reads token 0, which is the patch in the upper left corner.",
+    Switch(
+        "vit.class_at_the_end",
         "Images",
         "class",
         (ViT,),
         _becomes(_ClassAtTheEnd),
         _has_class,
     ),
-    Mistake(
-        "softmax_twice",
-        "softmax before the cross-entropy",
-        "The model returns probabilities, of which the loss takes the softmax again: it cannot fall below a floor, and "
-        "its gradients are weak.",
+    Switch(
+        "model.softmax_twice",
         "Loss",
         "softmax_twice",
         (ViT, CPVT, PVT, Swin, ConvNet, Transformer),
@@ -1057,4 +969,4 @@ _LIST = (
     ),
 )
 
-MISTAKES: dict[str, Mistake] = {mistake.name: mistake for mistake in _LIST}
+MISTAKES: dict[str, Switch] = {switch.name: switch for switch in _LIST}
