@@ -14,6 +14,8 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -35,79 +37,88 @@ def run(steps: Steps, changes: tuple[str, ...], build: Any, inputs: tuple[Any, .
     Raises:
         whatever the changed code raises, such as `RuntimeError` for shapes that do not fit.
     """
-    given = bound(steps, build, inputs, weights)
-    return _compiled(steps, changes)(**given, build=build, roles=weights)
+    names: dict[str, Any] = {**_known(steps), **bound(steps, build, inputs, weights), "build": build, "roles": weights}
+    lines = _lines(_source(steps))
+    for change in changes:
+        lines = _changed(lines, _lines(_inside(change)))
+    for line in lines:
+        for axis in line.needs.difference(names):
+            tensor, place = _axes(steps).get(axis, ("", 0))
+            if tensor:
+                names[axis] = names[tensor].size(place)
+        names[line.name] = eval(line.code, names)
+    return names[RESULT]
 
 
 def replaced(change: str) -> frozenset[str]:
     """The names of the steps that a change writes; `return` is the result."""
-    return frozenset(_target(statement) for statement in ast.parse(_inside(change)).body[0].body)  # type: ignore[attr-defined]
+    return frozenset(line.name for line in _lines(_inside(change)))
 
 
 def names(steps: Steps) -> frozenset[str]:
-    """The names of all steps, the result among them."""
-    return frozenset(_target(statement) for statement in _body(_definition(steps)))
+    """The names of the steps, that of the result among them."""
+    return frozenset(line.name for line in _lines(_source(steps)))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One step: the name that it gives, what it is, and the names that it needs."""
+
+    name: str
+    code: CodeType
+    needs: frozenset[str]
+
+
+@functools.cache
+def _source(steps: Steps) -> str:
+    return textwrap.dedent(inspect.getsource(steps))
 
 
 def _inside(change: str) -> str:
     return "def changed():\n" + textwrap.indent(textwrap.dedent(change).strip(), "    ")
 
 
-def _definition(steps: Steps) -> ast.FunctionDef:
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(steps))).body
+@functools.cache
+def _axes(steps: Steps) -> dict[str, tuple[str, int]]:
+    return axes_of(steps)
+
+
+@functools.cache
+def _known(steps: Steps) -> dict[str, Any]:
+    known: dict[str, Any] = {**vocabulary.FUNCTIONS, "INF": vocabulary.INF, "torch": torch, "F": F, "math": math}
+    return known | steps.__globals__  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _lines(source: str) -> tuple[_Line, ...]:
+    """The steps of a function, given as source."""
+    (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef)
-    return definition
+    return tuple(_line(statement) for statement in definition.body if not isinstance(statement, ast.Expr))
 
 
-def _body(definition: ast.FunctionDef) -> list[ast.stmt]:
-    """The statements after the docstring."""
-    return [statement for statement in definition.body if not isinstance(statement, ast.Expr)]
-
-
-def _target(statement: ast.stmt) -> str:
+def _line(statement: ast.stmt) -> _Line:
     match statement:
-        case ast.Return():
-            return RESULT
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name
+        case ast.Return(value=ast.expr() as value):
+            name = RESULT
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            pass
         case _:
             raise SyntaxError(f"a step is `name = …` or `return …`, not `{ast.unparse(statement)}`")
+    needs = frozenset(node.id for node in ast.walk(value) if isinstance(node, ast.Name))
+    return _Line(name, compile(ast.Expression(value), f"<{name}>", "eval"), needs)
 
 
-@functools.lru_cache(maxsize=4096)
-def _compiled(steps: Steps, changes: tuple[str, ...]) -> Steps:
-    definition = _definition(steps)
-    body = _body(definition)
-    for change in changes:
-        body = _changed(body, ast.parse(_inside(change)).body[0].body)  # type: ignore[attr-defined]
-    known = set(inspect.signature(steps).parameters)
-    used = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    sizes = {name: size for name, size in axes_of(steps).items() if name in used - known}
-    lead = [ast.parse(f"{name} = {tensor}.size({place})").body[0] for name, (tensor, place) in sizes.items()]
-    arguments = [ast.arg(name) for name in (*inspect.signature(steps).parameters, "build", "roles")]
-    definition.body, definition.returns, definition.decorator_list = [*lead, *body], None, []
-    definition.args = ast.arguments(
-        posonlyargs=[], args=arguments, kwonlyargs=[], kw_defaults=[], defaults=[], vararg=None, kwarg=None
-    )
-    module = ast.fix_missing_locations(ast.Module([definition], []))
-    space: dict[str, Any] = {**vocabulary.FUNCTIONS, "INF": vocabulary.INF, "torch": torch, "F": F, "math": math}
-    space |= steps.__globals__  # type: ignore[attr-defined]
-    exec(compile(module, f"<{steps.__name__}, changed>", "exec"), space)
-    return space[definition.name]
-
-
-def _changed(body: list[ast.stmt], lines: list[ast.stmt]) -> list[ast.stmt]:
-    """`body` with each of `lines` in place of the step of that name, or before the next of them that has one."""
-    body, names = list(body), [_target(statement) for statement in body]
-    waiting: list[ast.stmt] = []
-    for line in lines:
-        if _target(line) not in names:
-            waiting.append(line)
-            continue
-        place = names.index(_target(line))
-        body[place : place + 1] = [*waiting, line]
-        names[place : place + 1] = [*map(_target, waiting), names[place]]
-        waiting = []
+def _changed(lines: tuple[_Line, ...], change: tuple[_Line, ...]) -> tuple[_Line, ...]:
+    """`lines` with each of `change` in place of the step of that name, or before the next of them that has one."""
+    kept, waiting = list(lines), list[_Line]()
+    for line in change:
+        names = [one.name for one in kept]
+        waiting.append(line)
+        if line.name in names:
+            place = names.index(line.name)
+            kept[place : place + 1] = waiting
+            waiting = []
     if waiting:
-        raise SyntaxError(f"{_target(waiting[0])!r} is followed by no step of the right answer, so nothing uses it")
-    return body
+        raise SyntaxError(f"{waiting[0].name!r} is followed by no step of the right answer, so nothing uses it")
+    return tuple(kept)

@@ -1,0 +1,79 @@
+"""Wrong answers as changed lines of the right one."""
+
+from typing import Annotated
+
+import pytest
+import torch
+from torch import Tensor
+
+from autograder.diagnosis.vocabulary import mean
+from autograder.exercise import Mistake
+from autograder.exercises import EXERCISES
+from autograder.rewriting import names, replaced, run
+
+
+def steps(x: Annotated[Tensor, "tokens features"], /, eps: float = 0.5, *, gain: Tensor) -> Tensor:
+    centred = x - mean(x, -1)
+    scaled = centred * gain
+    return scaled + eps
+
+
+X, GAIN = torch.tensor([[1.0, 2.0, 6.0], [0.0, 3.0, 3.0]]), torch.tensor(2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((), (X - X.mean(-1, keepdim=True)) * 2 + 0.5),
+        (("centred = x",), X * 2 + 0.5),
+        (("half = x / 2\nscaled = half * gain",), X + 0.5),
+        (("return scaled * features",), (X - X.mean(-1, keepdim=True)) * 6),
+        (("centred = x", "return scaled"), X * 2),
+        (("return scaled - roles['gain']",), (X - X.mean(-1, keepdim=True)) * 2 - 2),
+        (("centred = F.relu(x - tokens)", "scaled = centred"), (X - 2).relu() + 0.5),
+    ],
+)
+def test_a_change_replaces_the_steps_that_it_names(changes: tuple[str, ...], expected: Tensor) -> None:
+    torch.testing.assert_close(run(steps, changes, None, (X,), {"gain": GAIN}), expected)
+
+
+def test_arguments_of_the_constructor_come_after_those_of_the_call() -> None:
+    torch.testing.assert_close(run(steps, ("centred = x", "scaled = x"), (3.0,), (X,), {"gain": GAIN}), X + 3)
+
+
+def test_gradients_flow_through_a_change() -> None:
+    x = X.clone().requires_grad_()
+    run(steps, ("scaled = centred.detach() * gain + x",), None, (x,), {"gain": GAIN}).sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones_like(X))
+
+
+def test_what_is_replaced_is_known() -> None:
+    assert replaced("half = x / 2\nreturn half") == {"half", "return"}
+    one, same = (
+        Mistake("one", "", "", change="centred = x"),
+        Mistake("same", "", "", change=("return x", "centred = 2")),
+    )
+    other, slotted = (
+        Mistake("other", "", "", change="return x"),
+        Mistake("slotted", "", "", slot="s", change="scaled = x"),
+    )
+    assert one.excludes(same) and not one.excludes(other) and not other.excludes(slotted)
+    assert one.ways == ("one",) and same.ways == ("same", "same (2)")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [("lost = x", "'lost' is followed by no step"), ("x += 1", "a step is `name"), ("if x: return x", "a step is")],
+)
+def test_a_change_that_says_nothing_is_refused(change: str, message: str) -> None:
+    with pytest.raises(SyntaxError, match=message):
+        run(steps, (change,), None, (X,), {"gain": GAIN})
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_every_change_of_an_exercise_replaces_a_step(exercise) -> None:
+    """Else it would be a mistake that changes nothing, or that comes too late to be used."""
+    for mistake in exercise.mistakes:
+        for change in mistake.changes.values():
+            assert exercise.steps is not None and exercise.variation is None, f"{mistake.key}: nothing reads its change"
+            assert replaced(change) & names(exercise.steps), f"{mistake.key} replaces no step"
