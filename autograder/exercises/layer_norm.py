@@ -1,6 +1,5 @@
 """LayerNorm from its definition (lab 4)."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from torch.func import functional_call
 from autograder import reading
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import mean, square
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Weights
 from headroom import reference
 from headroom.mistakes import mistake
 
@@ -58,24 +57,6 @@ def _tokens(rng: np.random.Generator, mean: float, spread: float, shape: tuple[i
     return spread * (x * rng.uniform(0.7, 1.4, (*shape[:-1], 1)) + rng.normal(0.0, 0.5, (*shape[:-1], 1))) + mean
 
 
-GAMMA = {"gamma", "g", "weight", "scale", "gain", "alpha", "a", "a_2"}
-BETA = {"beta", "b", "bias", "shift", "offset", "b_2"}
-
-
-def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
-    """γ and β by name; where names say nothing, by the values they start from (1 and 0)."""
-    d_model = build[0]
-    right = {name: pair for name, pair in parameters.items() if pair[1].numel() == d_model}
-    roles: Weights = {}
-    for name, (parameter, tensor) in right.items():
-        last = name.lower().split(".")[-1]
-        by_name = "gamma" if last in GAMMA else "beta" if last in BETA else None
-        role = by_name or ("gamma" if parameter.constant == 1 else "beta" if parameter.constant == 0 else None)
-        if role:
-            roles[role] = tensor.reshape(d_model)
-    yield roles
-
-
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return functional_call(reference.LayerNorm(*build), {k: weights[k] for k in ("gamma", "beta")}, inputs)
 
@@ -103,7 +84,10 @@ def _not_registered(seen: Evidence) -> bool:
 
 def _wrong_start(seen: Evidence) -> bool:
     starts = {p.name.lower(): p.constant for p in seen.parameters}
-    return any((name in GAMMA and start != 1) or (name in BETA and start != 0) for name, start in starts.items())
+    return any(
+        (name in reading.GAMMA and start != 1) or (name in reading.BETA and start != 0)
+        for name, start in starts.items()
+    )
 
 
 # The statistics over other axes than each token's features.
@@ -273,7 +257,7 @@ LAYER_NORM = Exercise(
     reference=right_answer,
     steps=steps,
     stages=stages,
-    mappings=mappings,
+    mappings=reading.gain_and_shift,
     roles=lambda build: reading.roles_of(reading.empty(reference.LayerNorm, build)),
     needs=frozenset({"gamma", "beta"}),
     forbidden=frozenset(

@@ -1,7 +1,6 @@
 """MultiHeadSelfAttention from scaled dot-product attention (lab 2)."""
 
 import math
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from autograder.diagnosis.vocabulary import (
     split_heads,
     transpose,
 )
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Weights
 from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION, masked
 from headroom import reference
 from headroom.mistakes import mistake
@@ -91,34 +90,6 @@ def with_heads(mask: np.ndarray) -> np.ndarray:
 
 
 # --- Reading a student's parameters ------------------------------------------------------------------------------
-
-
-def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
-    """The likeliest way to read the parameters as four maps, `(rows, d_in)` like the weight of nn.Linear.
-
-    By names that say a role, heads side by side, one map for q, k and v cut in three; what has no such name takes
-    the roles that are left as it was declared. A raw tensor multiplies from the right.
-    """
-    grouped: dict[str, list[Tensor]] = {}
-    unknown: list[tuple[str, Tensor]] = []
-    for name, (_, tensor) in parameters.items():
-        kind, role = "bias" if tensor.dim() == 1 else "weight", reading.role_of(name)
-        if kind == "weight" and not name.endswith("weight"):
-            tensor = tensor.flatten(0, -2).T if tensor.dim() == 3 and role == "o" else tensor.mT.flatten(0, -2)
-        several = "qkv" if role in (None, "qkv", "o") else "kv" if role == "kv" else ""
-        if several and len(tensor) == len(several) * build[0]:
-            for part, piece in zip(several, tensor.chunk(len(several)), strict=True):
-                grouped.setdefault(f"{part}_{kind}", []).append(piece)
-        elif role in ("q", "k", "v", "o"):
-            grouped.setdefault(f"{role}_{kind}", []).append(tensor)
-        elif tensor.shape == (build[0],) * (1 + (kind == "weight")):
-            unknown.append((kind, tensor))
-    nameless = [role for role in "qkvo" if f"{role}_weight" not in grouped]
-    for kind in ("weight", "bias"):
-        left = [tensor for other, tensor in unknown if other == kind]
-        if kind == "weight" or len(left) >= len(nameless):
-            grouped |= {f"{role}_{kind}": [tensor] for role, tensor in zip(nameless, left, strict=False)}
-    yield {role: torch.cat(pieces) for role, pieces in grouped.items()}
 
 
 def roles(build: Build) -> reading.Roles:
@@ -462,7 +433,7 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
     variation=variation,
     steps=steps,
     stages=stages,
-    mappings=mappings,
+    mappings=reading.four_maps,
     roles=roles,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
     forbidden=SCALED_DOT_PRODUCT_ATTENTION.forbidden,

@@ -11,7 +11,7 @@ from autograder import reading
 from autograder.covering import Sizes
 from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
-from autograder.exercises.layer_norm import AXES, BETA, GAMMA, LAYER_NORM
+from autograder.exercises.layer_norm import AXES, LAYER_NORM
 from headroom import reference
 from headroom.mistakes import mistake
 
@@ -61,7 +61,7 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
     """γ by name; where names say nothing, by the value that it starts from; else the only one that fits."""
     d_model = build[0]
     right = {name: pair for name, pair in parameters.items() if pair[1].numel() == d_model}
-    named = [name for name in right if name.lower().split(".")[-1] in GAMMA]
+    named = [name for name in right if name.lower().split(".")[-1] in reading.GAMMA]
     ones = [name for name, (parameter, _) in right.items() if parameter.constant == 1.0]
     chosen = next(iter(named or ones or right), None)
     yield {} if chosen is None else {"gamma": right[chosen][1].reshape(d_model)}
@@ -90,7 +90,7 @@ def _wrong_start(seen: Evidence) -> bool:
 
 
 def _shifts(seen: Evidence) -> bool:
-    return any(p.name.lower().split(".")[-1] in BETA or p.constant == 0 for p in seen.parameters[1:])
+    return any(p.name.lower().split(".")[-1] in reading.BETA or p.constant == 0 for p in seen.parameters[1:])
 
 
 OVER = "mean_square = square(x).mean({}, keepdim=True)"  # other axes than each token's features
