@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from setuptools import find_packages
 
-from autograder import data, probe
-from autograder.exercises import find
+from autograder import probe
+from autograder.exercises import data, find
 from autograder.judge import judge
 from headroom.data import digits
 from headroom.data.digits import content_sha256
@@ -35,7 +35,9 @@ def test_none_is_among_those_that_come_with_the_course() -> None:
 
 def test_they_are_installed_with_the_grader() -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    assert "autograder.data" in find_packages(str(REPOSITORY), include=settings["packages"]["find"]["include"])
+    assert "autograder.exercises.data" in find_packages(
+        str(REPOSITORY), include=settings["packages"]["find"]["include"]
+    )
     assert any(data.UNSEEN.match(pattern) for pattern in settings["package-data"]["*"])
 
 

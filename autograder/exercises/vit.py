@@ -15,9 +15,9 @@ from torch import Tensor
 from autograder import reading
 from autograder.covering import Axis, Derived, Only
 from autograder.covering import Sizes as Drawn
-from autograder.data import unseen_digits
 from autograder.diagnosis.vocabulary import Bias, flat_windows, linear, windows
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
+from autograder.exercises.data import unseen_digits
 from autograder.reading import Parameters
 from headroom import reference
 from headroom.mistakes import mistake

@@ -1,6 +1,6 @@
 """Make the file of the judge's digits again, and refuse any other content.
 
-    python -m autograder.data.make_unseen_digits ROOT
+    python -m autograder.exercises.data.make_unseen_digits ROOT
 
 ROOT: a folder for `torchvision.datasets.MNIST`, which downloads what is missing there.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.data import UNSEEN, UNSEEN_SHA256
+from autograder.exercises.data import UNSEEN, UNSEEN_SHA256
 from headroom.data.digits import content_sha256, hold_out
 
 
