@@ -7,7 +7,7 @@ from pathlib import Path
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m autograder", description="Make and grade Headroom's labs.")
+    parser = argparse.ArgumentParser(prog="python -m autograder", description="Make and grade a course's labs.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     check = commands.add_parser(
         "check", help="run a lab's notebook and say what its checks say; exit status 0 if all pass"
@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
 
     # Imported only now: nbgrader takes a second.
+    from autograder.course import NoCourse
     from autograder.pipeline import checking, grading
     from autograder.pipeline import labs as making
     from autograder.pipeline.course import Failed, course_root
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         names = making.names(course)
         making.generate(course, names)
         print(f"Made {', '.join(names)} in labs/; gradebook.db knows them.")
-    except Failed as problem:
+    except (Failed, NoCourse) as problem:
         print(problem, file=sys.stderr)
         return 1
     return 0

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from autograder import probe
-from autograder.exercises import find
+from autograder.course import course_of
 from autograder.judge import judge
 from autograder.verdict import Verdict
 
@@ -39,7 +39,7 @@ def check(written: Any) -> Verdict:
 
     Raises:
         TypeError: `written` is not a function or a class.
-        LookupError: no exercise has its name.
+        LookupError: no exercise of the course has its name; or there is no course (see `autograder.course`).
         CheckFailed: the answer is not right, and nbgrader is validating or grading the notebook.
         CheckInterrupted: it was interrupted; the message says where your code was.
     """
@@ -47,7 +47,7 @@ def check(written: Any) -> Verdict:
     if name is None or not callable(written):
         raise TypeError(f"check({written!r}): give it the function or class itself, such as check(LayerNorm)")
     try:
-        verdict = judge(find(name), lambda request: probe.answer(request, written))
+        verdict = judge(course_of().find(name), lambda request: probe.answer(request, written))
     except KeyboardInterrupt as stop:
         raise CheckInterrupted(f"Interrupted while {name} was being checked, at {_place(stop)}") from None
     if not verdict.passed and ("NBGRADER_VALIDATING" in os.environ or "NBGRADER_EXECUTION" in os.environ):

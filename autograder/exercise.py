@@ -1,13 +1,15 @@
 """What an exercise is: the task's name, its cases, its reference, and the mistakes that people make in it.
 
-The files of `autograder/exercises/` define them, one or more each. The judge reads them; the probe never does.
+A course defines them (see `autograder.course`). The judge reads them; the probe never does.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from autograder import rewriting
@@ -217,6 +219,24 @@ class Mistake:
 def no_mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: Build | None) -> Iterator[Weights]:
     """For targets without weights: nothing to match."""
     yield {}
+
+
+def in_numpy(function: Callable[..., Any]) -> Callable[..., Answer]:
+    """A function of arrays, and of switched-on mistakes if it has any, as a `reference` or `variation`.
+
+    So what students write in NumPy is compared with NumPy, whose errors read like theirs.
+    """
+
+    @functools.wraps(function)
+    def from_tensors(build: None, inputs: Inputs, weights: Weights, *slips: frozenset[str]) -> Answer:
+        arrays = (value.detach().numpy().copy() if isinstance(value, Tensor) else value for value in inputs)
+        with np.errstate(all="ignore"):
+            answer = function(*arrays, *slips)
+        if isinstance(answer, tuple):
+            return tuple(torch.from_numpy(np.array(part)) for part in answer)
+        return torch.from_numpy(np.array(answer))
+
+    return from_tensors
 
 
 @dataclass(frozen=True)

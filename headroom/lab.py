@@ -58,6 +58,13 @@ def private_environment(state: Path, config: Path) -> dict[str, str]:
     }
 
 
+def environment(course: Path) -> dict[str, str]:
+    """The variables with which the course's nbgrader runs; what it writes goes into the course's own folder."""
+    state = course / STATE
+    state.mkdir(exist_ok=True)
+    return private_environment(state, course / "jupyter")
+
+
 def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = ()) -> None:
     """Start JupyterLab on the course's first notebook and stay until it is stopped.
 
@@ -70,9 +77,7 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
         FileNotFoundError: the course's notebooks are not there.
     """
     course = course_folder(Path.cwd())
-    state = course / STATE
-    state.mkdir(exist_ok=True)
-    os.environ.update(private_environment(state, course / "jupyter"))
+    os.environ.update(environment(course))
 
     # Imported only now: Jupyter reads these variables as it is imported.
     from jupyterlab.labapp import LabApp

@@ -284,6 +284,32 @@ def test_headroom_never_imports_the_grader() -> None:
         assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
 
 
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, anywhere in it, as dotted names; of `from a import b` also a.b."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative imports would hide from this test"
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_the_engine_imports_neither_headroom_nor_an_exercise() -> None:
+    """All of autograder/ but this course's exercises, which it finds by configuration; and the second course alike."""
+    course = REPOSITORY / "autograder" / "exercises"
+    engine = [path for path in (REPOSITORY / "autograder").rglob("*.py") if not path.is_relative_to(course)]
+    wrong = {
+        (path.relative_to(REPOSITORY).as_posix(), name)
+        for path in (*engine, *(REPOSITORY / "examples").rglob("*.py"))
+        for name in imported(path)
+        if re.match(r"(headroom|autograder\.exercises)(\.|$)", name)
+    }
+    assert len(engine) > 30 and wrong == set()
+    assert any("headroom" in imported(path) for path in course.glob("*.py")), "or the rule would see nothing"
+
+
 def test_no_step_that_nbgrader_takes_by_itself_is_left_out() -> None:
     """Each of its preprocessors is in the configuration, itself or with ours in its place.
 

@@ -137,7 +137,7 @@ def test_a_kernel_that_cannot_start_leaves_the_submission_ungraded() -> None:
 
 
 def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
+    def refuse(course: object) -> None:
         raise NoIsolation("this machine is a toaster")
 
     monkeypatch.setattr(provisioner, "warm_parent", refuse)

@@ -1,18 +1,16 @@
 """Softmax, LayerNorm and attention backwards, in NumPy (lab 9)."""
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import mean, size, square, total, transpose
-from autograder.exercise import Answer, Case, Criterion, Exercise, Inputs, Property, Weights
+from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
 from headroom.mistakes import mistake
 from headroom.reference import by_hand
 
@@ -38,21 +36,6 @@ OVERWRITTEN = mistake(
     sign=lambda seen: seen.input_changed,
     costs=("manners",),
 )
-
-
-def in_numpy(function: Callable[..., Any]) -> Callable[..., Answer]:
-    """A reference or variation that computes with arrays, so that its errors read like a student's."""
-
-    @functools.wraps(function)
-    def from_tensors(build: None, inputs: Inputs, weights: Weights, *slips: frozenset[str]) -> Answer:
-        arrays = (value.detach().numpy() if isinstance(value, Tensor) else value for value in inputs)
-        with np.errstate(all="ignore"):
-            answer = function(*arrays, *slips)
-        if isinstance(answer, tuple):
-            return tuple(torch.from_numpy(np.array(part)) for part in answer)
-        return torch.from_numpy(np.array(answer))
-
-    return from_tensors
 
 
 LEADING = (Axis("batch", most=4), Axis("tokens", long=70))  # whatever stands before the last axis

@@ -6,6 +6,6 @@
     processes.py    what /proc tells about a kernel's processes: which there are, and how much memory they take
     provisioner.py  the seam: a Jupyter kernel provisioner that asks the warm parent for a kernel
 
-parent.py runs inside the sandbox, with sandbox.py and processes.py beside it. Of headroom it can import only what a
-graded notebook may import (`OF_HEADROOM` in launch.py); of autograder nothing exists there.
+parent.py runs inside the sandbox, with sandbox.py and processes.py beside it. Of the course it can import only what
+a graded notebook may import (`importable` in its pyproject.toml); of autograder nothing exists there.
 """

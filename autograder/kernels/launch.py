@@ -18,26 +18,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Any
 
-import headroom
+from autograder.course import Course, course_of
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534  # who students' code runs as when root grades
 SECONDS = 120.0  # that the warm parent may take to come up; 4 to 6 are usual
 DEVICES = ("null", "zero", "full", "random", "urandom")
-# Of the course, what a notebook that is graded may import: no reference model, no checkpoint, no answer. Training needs
-# two files of the reference, which answer no exercise.
-OF_HEADROOM = [
-    "__init__.py",
-    "data",
-    "environment.py",
-    "figures.py",
-    "quiz.py",
-    "recipes.py",
-    "scale.py",
-    "training.py",
-    "reference/loss.py",
-    "reference/schedule.py",
-]
 OF_ETC = (
     "alternatives",
     "fonts",
@@ -65,6 +51,7 @@ class WarmParent:
     Args:
         kind: "namespaces" or "landlock"; None takes the first that works.
         code: the folder with parent.py and sandbox.py.
+        course: whose notebooks are graded; that of the present folder if None.
 
     Raises:
         NoIsolation: neither works here.
@@ -72,10 +59,12 @@ class WarmParent:
 
     control: socket.socket | None = None  # None before it is started, and once it is closed
 
-    def __init__(self, kind: str | None = None, code: Path = HERE) -> None:
+    def __init__(self, kind: str | None = None, code: Path = HERE, course: Course | None = None) -> None:
         if not sys.platform.startswith("linux"):
             raise NoIsolation(f"kernels can be isolated on Linux only, and this is {sys.platform}")
         self.code = code
+        self.course = course or course_of()
+        self._readable = readable(self.course)
         self._spare: tuple[Any, Fork | None] = (None, None)  # what it was asked for with, and a kernel ahead of time
         _sweep()
         problems = []
@@ -101,7 +90,7 @@ class WarmParent:
         if self.kind == "namespaces" and not shutil.which("bwrap"):
             raise RuntimeError("there is no bubblewrap (Debian's and Fedora's package is called bubblewrap)")
         if self.kind == "landlock" and os.geteuid() == 0:
-            for path in readable():
+            for path in self._readable:
                 if closed := [folder for folder in Path(path).parents if not folder.stat().st_mode & 0o001]:
                     raise RuntimeError(f"kernels would not run as root, and only root may enter {closed[0]}")
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -115,7 +104,10 @@ class WarmParent:
             **dict.fromkeys(("MPLCONFIGDIR", "IPYTHONDIR"), f"{home}/config"),
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "HEADROOM_READABLE": os.pathsep.join(readable()),
+            "AUTOGRADER_READABLE": os.pathsep.join(self._readable),
+            "AUTOGRADER_KERNELS": json.dumps(
+                {"folder": str(self.course.folder), "warm": self.course.warm, "packages": self.course.packages}
+            ),
         }
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
         self.process = _in_a_thread_of_its_own(
@@ -158,7 +150,7 @@ class WarmParent:
             path = Path("/", folder)
             if path.is_symlink():
                 line += ["--symlink", os.readlink(path), str(path)]
-        bound = [*readable(), str(self.code), str(self.run)]
+        bound = [*self._readable, str(self.code), str(self.run)]
         for folder in sorted({str(parent) for path in bound for parent in Path(path).parents} - {"/"}):
             line += ["--perms", "0755", "--dir", folder]  # or only root could look for anything below
         for path in bound:
@@ -330,8 +322,8 @@ def remove(folder: Path) -> None:
             subprocess.run([*command, str(folder)], check=False, capture_output=True)
 
 
-def readable() -> list[str]:
-    """The files and folders that kernels may read: Python, its libraries, a little of /etc, a part of headroom."""
+def readable(course: Course) -> list[str]:
+    """The files and folders that kernels may read: Python, its libraries, a little of /etc, a part of the course."""
     paths = [Path("/usr"), *(Path("/etc", name) for name in OF_ETC), Path(sys.prefix), Path(sys.base_prefix)]
     paths += [Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve().parent]
     paths += [Path("/", name) for name in ("lib", "lib64", "bin") if not Path("/", name).is_symlink()]
@@ -339,25 +331,24 @@ def readable() -> list[str]:
     for path in sorted({path for path in paths if path.exists()}):
         if not any(path.is_relative_to(other) for other in chosen):
             chosen.append(path)
-    package = Path(headroom.__file__).parent
-    if any(package.is_relative_to(path) for path in chosen):
+    if any(course.folder.is_relative_to(path) for path in chosen):
         raise NoIsolation(
-            f"headroom is installed in {package}, among what kernels must read; install the course from its folder "
-            "(make setup, or pip install -e .), so that its answers lie elsewhere"
+            f"the course lies in {course.folder}, among what kernels must read; put it elsewhere (and install it with "
+            "pip install -e, if it is a package), so that its answers are out of their reach"
         )
-    return [str(path) for path in (*chosen, *(package / name for name in OF_HEADROOM))]
+    return [str(path) for path in (*chosen, *(course.folder / name for name in course.importable))]
 
 
 _lock = threading.Lock()
 _parent: WarmParent | None = None
 
 
-def warm_parent() -> WarmParent:
-    """This process's warm parent, started at the first call; NoIsolation if it cannot be."""
+def warm_parent(course: Course | None = None) -> WarmParent:
+    """This process's warm parent for a course, or whichever there is; NoIsolation if none can be started."""
     global _parent
     with _lock:
-        if _parent is None or not _parent.alive:
+        if _parent is None or not _parent.alive or course not in (None, _parent.course):
             if _parent is not None:
                 _parent.close()
-            _parent = WarmParent()
+            _parent = WarmParent(course=course)
         return _parent

@@ -45,8 +45,11 @@ WARM = """
     IPython.extensions.storemagic ipykernel.ipkernel ipykernel.zmqshell matplotlib.pyplot
     matplotlib.backends.backend_agg matplotlib_inline.backend_inline numpy pdb pyseccomp sqlite3 stack_data
     torch torch.nn.functional torch.optim torch.testing torch.utils.data torch.utils._python_dispatch
-    tornado.platform.asyncio tqdm.auto headroom.data headroom.figures headroom.recipes headroom.training
+    tornado.platform.asyncio tqdm.auto
 """
+# Of the course: its folder, what of it is to be imported too, and the packages whose import is noted.
+COURSE: dict[str, Any] = json.loads(os.environ.pop("AUTOGRADER_KERNELS", '{"folder": "", "warm": [], "packages": []}'))
+PACKAGES = {"autograder", "nbgrader", *COURSE["packages"]}
 
 # What a kernel notes about itself, for the instructor: Python's own audit events.
 NOTED = {
@@ -89,7 +92,8 @@ def warm() -> None:
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  # an import fails: a debugger would open a port, which no kernel may
     importlib.import_module("ipykernel.debugger")
     del sys.modules["debugpy"]
-    for name in WARM.split():
+    sys.path.append(COURSE["folder"])
+    for name in (*WARM.split(), *COURSE["warm"]):
         importlib.import_module(name)
     import torch
     from IPython.core.ultratb import AutoFormattedTB
@@ -151,7 +155,7 @@ class Notes:
             if path.startswith(self.allowed):
                 return
             said = f"opened {path!r}"
-        elif event == "import" and values[0].startswith(("headroom.", "autograder.", "nbgrader")):
+        elif event == "import" and values[0].partition(".")[0] in PACKAGES:
             said = f"imported {values[0]}"  # the audit event comes only where the module is not there yet
         else:
             return

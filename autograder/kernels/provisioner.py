@@ -64,7 +64,7 @@ class IsolatedProvisioner(LocalProvisioner):
             "environment": {name: environment[name] for name in PASSED_ON if name in environment},
             "limits": {name: getattr(self, name) for name in LIMITS} | {"user": NOBODY},
         }
-        self._warm = warm_parent()
+        self._warm = warm_parent(kwargs.pop("course", None))
         if self._folder is None:
             self._fork = self._warm.kernel(**self._wanted)
             self._folder = self._fork.folder

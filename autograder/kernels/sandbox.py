@@ -20,8 +20,8 @@ from pathlib import Path
 
 MB = 1 << 20
 ELSEWHERE = 500  # processes and threads that the user of an unnamespaced kernel may start besides
-# What a kernel may read, as the launcher wrote it down: Python, its libraries, and parts of headroom.
-READABLE = os.environ.pop("HEADROOM_READABLE", "").split(os.pathsep)
+# What a kernel may read, as the launcher wrote it down: Python, its libraries, and parts of the course.
+READABLE = os.environ.pop("AUTOGRADER_READABLE", "").split(os.pathsep)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000

@@ -8,6 +8,7 @@ from nbformat import NotebookNode
 from nbgrader import utils
 from traitlets.config import Config
 
+from autograder.course import course_of
 from autograder.pipeline.course import Failed
 from autograder.pipeline.execute import JudgedExecute, checked_name
 from autograder.pipeline.submission import Unreadable, read
@@ -32,9 +33,15 @@ def check_notebook(path: Path) -> bool:
         notebook = read(path)
     except (Unreadable, OSError) as problem:
         raise Failed(f"{path} cannot be checked: {problem}.") from None
-    checks = [cell for cell in notebook.cells if checked_name(cell)]
+    checks = [name for cell in notebook.cells if (name := checked_name(cell))]
     if not checks:
         raise Failed(f"{path} holds no check: it is no lab, or its check cells are gone.")
+    try:
+        course = course_of(path)
+        for name in checks:
+            course.find(name)
+    except LookupError as unknown:
+        raise Failed(f"{path} cannot be checked: {unknown}.") from None
     judged: list[tuple[Verdict, float]] = []
 
     def say(cell: NotebookNode, verdict: Verdict) -> None:
@@ -48,7 +55,7 @@ def check_notebook(path: Path) -> bool:
         if os.name != "nt":  # files of our own as channels: no network, and no warning about one
             config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{private}/s"
         execute = JudgedExecute(timeout=CELL_SECONDS, total_timeout=NOTEBOOK_SECONDS, isolated=False, config=config)
-        execute.on_verdict = say
+        execute.course, execute.on_verdict = course, say
         os.environ |= {name: private for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR")}
         execute.preprocess(notebook, {"metadata": {"path": str(path.parent)}})
     got, most = sum(p * v.score for v, p in judged), sum(p for _, p in judged)

@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
-from headroom.lab import STATE, private_environment
+from autograder.course import Course, course_of
 
 
 class Failed(Exception):
@@ -24,17 +25,21 @@ def course_root(start: Path) -> Path:
     raise Failed(f"There is no nbgrader_config.py beside a solutions/ in {start} or above it.")
 
 
-def nbgrader(course: Path, *arguments: str, quiet: bool = False) -> int:
+def nbgrader(course: Path, *arguments: str, quiet: bool = False, about: Course | None = None) -> int:
     """Run an nbgrader command with the course's configuration, and return its exit status.
 
-    Nothing is written into the home folder. What it logs goes to the terminal; if quiet, only when it fails.
+    The course may say in which `environment` (see `autograder.course`). What it logs goes to the terminal; if quiet,
+    only when it fails.
     """
-    state = course / STATE
-    state.mkdir(exist_ok=True)
+    about = about or course_of(course)
+    # nbgrader starts `alembic` by name, so this Python's own scripts come first.
+    variables = {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])}
+    if about.environment:
+        variables |= about.function(about.environment)(course)
     done = subprocess.run(
         [sys.executable, "-m", "nbgrader", *arguments],
         cwd=course,
-        env={**os.environ, **private_environment(state, course / "jupyter")},
+        env={**os.environ, **variables},
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,

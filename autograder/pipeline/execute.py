@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jupyter_core.utils import ensure_async
@@ -22,7 +23,7 @@ from nbgrader import utils
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, default
 
-from autograder.exercises import find
+from autograder.course import Course, course_of
 from autograder.judge import NoAnswer, judge
 from autograder.kernels.launch import NoIsolation
 from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
@@ -97,6 +98,7 @@ class JudgedExecute(Execute):
     """
 
     on_verdict: Callable[[NotebookNode, Verdict], None] | None = None
+    course: Course | None = None  # whose exercises are checked; that which nbgrader grades if None
 
     isolated = Bool(True, help="run students' code in a sandbox, or not at all; False is at your own risk").tag(
         config=True
@@ -133,7 +135,8 @@ class JudgedExecute(Execute):
         try:
             for index, cell in enumerate(nb.cells[: 1 + max(graded, default=-1)]):
                 if name := checked_name(cell):
-                    verdicts[index] = judge(find(name), lambda request, i=index, n=name: self._ask(i, n, request))
+                    exercise = self.graded_course.find(name)
+                    verdicts[index] = judge(exercise, lambda request, i=index, n=name: self._ask(i, n, request))
                     if self.on_verdict is not None:
                         self.on_verdict(cell, verdicts[index])
                 elif _is_run(cell):
@@ -151,6 +154,12 @@ class JudgedExecute(Execute):
                 self._remark(index, f"calls `{verdict.forbidden}`, which the task forbids", asked=verdict.exercise)
         resources[SCORES], resources[NOTED] = scores, self._remarks
         return nb, resources
+
+    @property
+    def graded_course(self) -> Course:
+        """Whose exercises are checked. Attack: a pyproject.toml that is handed in; nobody looks beside the notebook."""
+        about = self.config.get("CourseDirectory", {})
+        return self.course or course_of(Path(about["root"]) if "root" in about else None)
 
     def _remark(self, index: int, what: str, asked: str = "") -> None:
         """Note something for the instructor: what a cell does, or what the code does when a check asks for it."""
@@ -175,7 +184,7 @@ class JudgedExecute(Execute):
             manager.kernel_spec_manager = IsolatedKernelSpecs()
             manager.client_class = f"{PromptClient.__module__}.{PromptClient.__name__}"
         try:
-            self.start_new_kernel()
+            self.start_new_kernel(**({"course": self.graded_course} if self.isolated else {}))
             self.start_new_kernel_client()
             for name in getattr(self._provisioner, "left_out", ())[:20]:
                 self._note(Remark(name, "is too large, too much, or no file: the kernel did not have it"))

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.exercises import find
+from autograder.course import Course, course_of
 from autograder.pipeline.course import Failed, nbgrader
 from autograder.pipeline.execute import checked_name
-from headroom.notebooks import clean_files
 
 
 def names(course: Path) -> list[str]:
@@ -18,31 +17,41 @@ def names(course: Path) -> list[str]:
     return sorted(path.parent.name for path in (course / "solutions").glob("*/*.ipynb"))
 
 
-def generate(course: Path, labs: list[str]) -> None:
+def generate(course: Path, labs: list[str], about: Course | None = None) -> None:
     """Make labs/ from solutions/ in `course`, and tell its gradebook about them.
+
+    Args:
+        course: a folder with solutions/ and nbgrader_config.py.
+        labs: some of `names`.
+        about: the course whose exercises the labs check; that which the folder belongs to if None.
 
     Raises:
         Failed: a check that cannot be judged, or nbgrader's refusal.
     """
+    about = about or course_of(course)
     for lab in labs:
         for path in sorted((course / "solutions" / lab).glob("*.ipynb")):
-            _refuse_unjudgeable(path)
+            _refuse_unjudgeable(path, about)
     # nbgrader takes one lab or a pattern; starting it takes longer than making a lab.
     for lab in ["*"] if labs == names(course) else labs:
-        if nbgrader(course, "generate_assignment", lab, "--force", f"--CourseDirectory.root={course}", quiet=True):
+        how = ("--force", f"--CourseDirectory.root={course}")
+        if nbgrader(course, "generate_assignment", lab, *how, quiet=True, about=about):
             raise Failed(f"nbgrader could not make labs/{lab}; what it said stands above.")
-    for lab in labs:
-        clean_files((course / "labs" / lab).rglob("*.ipynb"))
+    if about.stored:
+        tidy = about.function(about.stored)
+        for path in (path for lab in labs for path in (course / "labs" / lab).rglob("*.ipynb")):
+            path.write_text(tidy(path.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 
 
 def differing(course: Path) -> list[str]:
     """The labs in labs/ that are not what solutions/ gives: other files, other bytes, one too many or too few."""
-    with tempfile.TemporaryDirectory(prefix="headroom-labs-") as folder:
+    with tempfile.TemporaryDirectory(prefix="autograder-labs-") as folder:
         scratch = Path(folder)
         shutil.copytree(course / "solutions", scratch / "solutions", ignore=shutil.ignore_patterns(".*"))
         shutil.copy(course / "nbgrader_config.py", scratch)
-        shutil.copytree(course / "jupyter", scratch / "jupyter")
-        generate(scratch, names(scratch))
+        if (course / "jupyter").is_dir():
+            shutil.copytree(course / "jupyter", scratch / "jupyter")
+        generate(scratch, names(scratch), course_of(course))
         made, kept = _files(scratch / "labs"), _files(course / "labs")
     return sorted({path.parts[0] for path in made.keys() | kept.keys() if made.get(path) != kept.get(path)})
 
@@ -55,13 +64,16 @@ def _files(folder: Path) -> dict[Path, bytes]:
     }
 
 
-def _refuse_unjudgeable(path: Path) -> None:
+def _refuse_unjudgeable(path: Path, course: Course) -> None:
     """Raise `Failed` if a graded cell calls `check` in a form that the grader would not judge."""
     for cell in nbformat.read(path, as_version=4).cells:
         about = cell.metadata.get("nbgrader", {})
         if cell.cell_type != "code" or not about.get("grade") or about.get("solution"):
             continue
         if name := checked_name(cell):
-            find(name)
+            try:
+                course.find(name)
+            except LookupError as unknown:
+                raise Failed(f"{path}, cell {about['grade_id']}: {unknown}.") from None
         elif any(isinstance(node, ast.Name) and node.id == "check" for node in ast.walk(ast.parse(cell.source))):
             raise Failed(f"{path}, cell {about['grade_id']}: a graded check stands alone in its cell, as check(Name).")

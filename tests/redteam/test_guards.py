@@ -13,7 +13,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -27,6 +27,7 @@ if not sys.platform.startswith("linux"):
 from jupyter_client import AsyncKernelManager
 from traitlets.config import Config
 
+from autograder.course import course_of
 from autograder.kernels import launch, provisioner
 from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
 from tests.redteam import light, machine
@@ -499,7 +500,7 @@ def test_the_meeting_place_has_a_size(parents: Parents, used, tmp_path: Path) ->
     assert STOLEN in attempt(tmp_path, guard)
 
 
-@pytest.mark.parametrize("flag", ["--unshare-net", "--unshare-cgroup", "OF_HEADROOM"])
+@pytest.mark.parametrize("flag", ["--unshare-net", "--unshare-cgroup", "importable"])
 def test_what_bubblewrap_is_told(
     parents: Parents, used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
 ) -> None:
@@ -510,7 +511,7 @@ def test_what_bubblewrap_is_told(
         "--unshare-net": f"import socket\nsocket.socket(socket.AF_UNIX).connect({name!r})\nprint('STO' 'LEN')",
         "--unshare-cgroup": "for line in open('/proc/self/cgroup'):\n"
         "    if line.strip()[-2:] != ':/': print('STO' 'LEN')",
-        "OF_HEADROOM": f"if 'class LayerNorm' in open({str(answer)!r}).read(): print('STO' 'LEN')",
+        "importable": f"if 'class LayerNorm' in open({str(answer)!r}).read(): print('STO' 'LEN')",
     }[flag]
     if flag == "--unshare-cgroup" and all(
         line.endswith(":/") for line in Path("/proc/self/cgroup").read_text().splitlines()
@@ -523,15 +524,16 @@ def test_what_bubblewrap_is_told(
         server.listen()
         used(parents.light("namespaces"))
         assert STOLEN not in attempt(tmp_path, guard)
-        if flag == "OF_HEADROOM":
-            monkeypatch.setattr(launch, "OF_HEADROOM", [""])
+        course = course_of()
+        if flag == "importable":
+            course = replace(course, importable=("headroom",))
         else:
             monkeypatch.setattr(
                 launch.WarmParent,
                 "_bubblewrap",
                 lambda self, command: [word for word in made(self, command) if word != flag],
             )
-        parent = launch.WarmParent("namespaces", light.light(parents.folder / flag))
+        parent = launch.WarmParent("namespaces", light.light(parents.folder / flag), course)
         try:
             used(parent)
             assert STOLEN in attempt(tmp_path, guard)

@@ -1,0 +1,62 @@
+"""What nbgrader has to be told so that this grader makes, grades and returns labs; for a course's nbgrader_config.py:
+
+from pathlib import Path
+
+from autograder.pipeline.configuration import configure
+
+configure(c, Path(__file__).parent)
+"""
+
+from pathlib import Path
+
+from traitlets.config import Config
+
+
+def configure(c: Config, course: Path) -> None:
+    """Plug the grader into nbgrader.
+
+    Args:
+        c: the configuration that nbgrader hands to its file.
+        course: the course's folder: solutions/ is what instructors edit, labs/ what students get.
+    """
+    c.CourseDirectory.root = str(course.resolve())
+    c.CourseDirectory.source_directory = "solutions"
+    c.CourseDirectory.release_directory = "labs"
+
+    # Making labs: nbgrader's own list, except that a solution may name a program to be mended, which students then get.
+    c.GenerateAssignment.preprocessors = [
+        "nbgrader.preprocessors.IncludeHeaderFooter",
+        "nbgrader.preprocessors.InstantiateTests",
+        "nbgrader.preprocessors.LockCells",
+        "autograder.pipeline.release.ClearSolutions",
+        "nbgrader.preprocessors.ClearOutput",
+        "nbgrader.preprocessors.CheckCellMetadata",
+        "nbgrader.preprocessors.ComputeChecksums",
+        "nbgrader.preprocessors.SaveCells",
+        "nbgrader.preprocessors.ClearHiddenTests",
+        "nbgrader.preprocessors.ClearMarkScheme",
+        "nbgrader.preprocessors.ComputeChecksums",
+        "nbgrader.preprocessors.CheckCellMetadata",
+    ]
+    # Autograding: the instructor's cells are put back, the student's cells run within limits, and for each check cell a
+    # judge outside of the student's kernel decides.
+    c.Autograde.pre_convert_hook = "autograder.pipeline.submission.remove_traps"
+    c.Autograde.exporter_class = "autograder.pipeline.submission.SubmissionExporter"
+    c.Autograde.sanitize_preprocessors = ["autograder.pipeline.submission.RestoreCells"]
+    c.Autograde.autograde_preprocessors = [
+        "autograder.pipeline.execute.JudgedExecute",
+        "nbgrader.preprocessors.IgnorePattern",
+        "nbconvert.preprocessors.ClearMetadataPreprocessor",
+        "nbgrader.preprocessors.LimitOutput",
+        "autograder.pipeline.grades.SaveJudgedGrades",
+        "autograder.pipeline.integrity.SaveIntegrityNote",
+        "nbgrader.preprocessors.AssignLatePenalties",
+    ]
+    c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
+
+    # Feedback, and Formgrader's view of a submission, open in browsers: nothing that a notebook holds may run there.
+    c.HTMLExporter.sanitize_html = True
+    c.HTMLExporter.filters = {
+        "clean_html": "autograder.pipeline.feedback.clean_html",
+        "markdown2html": "autograder.pipeline.feedback.markdown2html",
+    }
