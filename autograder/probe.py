@@ -465,7 +465,7 @@ def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[tor
     """What is replied of a result, and its parts as tensors; no parts where it is not what is compared at all."""
     reply: dict[str, Any] = {"type": _kind(output)}
     several = isinstance(output, list | tuple)
-    kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
+    kind = (np.ndarray, np.generic, int, float) if case.get("library") == "numpy" else torch.Tensor
     tensors = [_tensor(part, kind) for part in (output if several else [output])]
     parts = [tensor for tensor in tensors if tensor is not None]
     if not parts or len(parts) < len(tensors):
@@ -517,7 +517,7 @@ def _kind(output: Any) -> str:
 
 def _tensor(part: Any, kind: Any) -> torch.Tensor | None:
     """A part of a result as a tensor; None if it is not of that kind, or no numbers."""
-    if not isinstance(part, kind) or (kind is not torch.Tensor and part.dtype.kind not in "fiub"):
+    if not isinstance(part, kind) or (kind is not torch.Tensor and np.asarray(part).dtype.kind not in "fiub"):
         return None
     return part if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part))
 
