@@ -54,9 +54,12 @@ def configure(c: Config, course: Path) -> None:
     ]
     c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
 
-    # Feedback, and Formgrader's view of a submission, open in browsers: nothing that a notebook holds may run there.
+    # Feedback pages are one file each, without scripts. Formgrader's view of a submission is nbgrader's own page: what is
+    # a student's in it goes through the same filters, so that it neither runs nor takes long.
+    c.GenerateFeedback.exporter_class = "autograder.pipeline.feedback.FeedbackExporter"
+    c.GenerateFeedback.preprocessors = ["nbgrader.preprocessors.GetGrades"]
     c.HTMLExporter.sanitize_html = True
     c.HTMLExporter.filters = {
-        "clean_html": "autograder.pipeline.feedback.clean_html",
-        "markdown2html": "autograder.pipeline.feedback.markdown2html",
+        name: f"autograder.pipeline.feedback.{name}"
+        for name in ("ansi2html", "clean_html", "highlight_code", "markdown2html")
     }

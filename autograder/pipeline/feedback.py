@@ -1,57 +1,148 @@
-"""What of a student's HTML reaches a feedback page: text, tables, pictures; nothing that runs, loads or covers.
+"""Feedback pages, and what Formgrader shows of a student's: text, tables, pictures, formulas; nothing that runs.
 
-nbconvert's own sanitising leaves out nbgrader's Markdown cells and takes the paragraphs and table heads out of a
-verdict, so nbgrader_config.py puts these two filters in its place.
+A feedback page is one file, because one file is what `nbgrader release_feedback` hands out: no script, nothing that is
+loaded, formulas as MathML. nbgrader_config.py names the exporter for the pages, and the filters for Formgrader.
 """
 
-import re
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
 
-from bleach import clean
-from bleach.css_sanitizer import CSSSanitizer
-from nbconvert.filters.markdown import markdown2html as rendered
+import jinja2
+from jinja2.runtime import Context
+from markupsafe import Markup
+from nbconvert.exporters import Exporter
+from nbformat import NotebookNode
+from nbgrader import utils
+from traitlets import default
 
-TAGS = frozenset(
-    {"a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "del", "details", "div", "dl", "dt", "em"}
-    | {"figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "kbd", "li", "ol", "p", "pre"}
-    | {"s", "samp", "small", "span", "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead"}
-    | {"tr", "u", "ul", "var"}
+from autograder.pipeline import markup
+from autograder.pipeline.markup import Allowance
+
+HERE = files("autograder.pipeline")
+PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+    HERE.joinpath("feedback.html.j2").read_text(encoding="utf-8")
 )
-SIDES = ("top", "right", "bottom", "left")
-STYLES = frozenset(
-    {
-        "background-color",
-        "color",
-        "font-family",
-        "font-size",
-        "font-style",
-        "font-weight",
-        "list-style",
-        "max-width",
-        "min-width",
+STYLE = Markup(HERE.joinpath("feedback.css").read_text(encoding="utf-8"))
+PICTURES = ("image/png", "image/jpeg")
+
+
+class FeedbackExporter(Exporter):
+    """Makes a feedback page of a graded notebook into which `GetGrades` has put scores and comments."""
+
+    @default("file_extension")
+    def _file_extension_default(self) -> str:
+        return ".html"
+
+    @default("optimistic_validation")
+    def _optimistic_validation_default(self) -> bool:
+        return True
+
+    def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kw: Any) -> tuple[str, dict[str, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]  # as all exporters to text
+        notebook, resources = super().from_notebook_node(nb, resources, **kw)
+        allowance = Allowance()
+        about = resources["nbgrader"]
+        # The verdicts come first: a page that is too large loses what the student's cells printed.
+        verdicts = {i: _verdict(cell) for i, cell in enumerate(notebook.cells) if _is_check(cell)}
+        cells = [_cell(cell, verdicts.get(i), allowance) for i, cell in enumerate(notebook.cells)]
+        page = PAGE.render(about=about, points=_points, cells=cells, style=STYLE)
+        return page, resources
+
+
+def _points(number: Any) -> float:
+    return round(float(number or 0), 2)
+
+
+def _cell(cell: NotebookNode, verdict: list[Markup] | None, allowance: Allowance) -> dict[str, Any]:
+    """What the page's template says of a cell."""
+    about = cell.metadata.get("nbgrader", {})
+    kinds = ("solution", "grade", "task")
+    shown: dict[str, Any] = {kind: bool(about.get(kind)) for kind in kinds} | {
+        key: about.get(key) for key in ("grade_id", "score", "points")
     }
-    | {"border", "border-collapse", "margin", "padding", "text-align", "text-decoration", "vertical-align"}
-    | {"white-space", *(f"{what}-{side}" for what in ("border", "margin", "padding") for side in SIDES)}
-)
-PICTURE = re.compile(r"data:image/(?:png|jpeg|gif);base64,[A-Za-z0-9+/=\s]*")
-LINK = re.compile(r"(?:https?://|mailto:|#|[\w./-]*(?:[?#]|$))")
-PLAIN_ATTRIBUTES = {"alt", "class", "colspan", "height", "open", "rowspan", "scope", "style", "title", "width"}
+    shown["empty"] = not (cell.source.strip() or cell.get("outputs") or any(shown.values()))
+    if cell.cell_type == "markdown":
+        shown["source"] = markup.prose(cell.source, allowance, cell.get("attachments"))
+    elif cell.cell_type == "code":
+        shown["source"] = markup.code(cell.source, allowance)
+    else:
+        shown["source"] = markup.text(cell.source, allowance)
+    shown["outputs"] = verdict or [_output(output, allowance) for output in cell.get("outputs", [])]
+    shown["verdict"] = verdict is not None
+    comment = about.get("comment")  # the instructor's
+    shown["comment"] = markup.prose(comment, Allowance()) if comment else ""
+    return shown
 
 
-def _allowed(tag: str, name: str, value: str) -> bool:
-    if tag == "img" and name == "src":
-        return bool(PICTURE.fullmatch(value))
-    if tag == "a" and name == "href":
-        return bool(LINK.match(value))
-    return name in PLAIN_ATTRIBUTES or (name == "id" and tag in {"h1", "h2", "h3", "h4", "h5", "h6"})
+def _is_check(cell: NotebookNode) -> bool:
+    return utils.is_grade(cell) and not utils.is_solution(cell)
 
 
-def clean_html(html: str) -> str:
-    """HTML with harmless elements, attributes and styles only; what is not allowed is left out, its text stays."""
-    css = CSSSanitizer(allowed_css_properties=STYLES)
-    protocols = {"http", "https", "mailto", "data"}
-    return clean(str(html), tags=TAGS, attributes=_allowed, protocols=protocols, css_sanitizer=css, strip=True)
+def _verdict(cell: NotebookNode) -> list[Markup]:
+    return [_output(output, Allowance()) for output in cell.get("outputs", [])]
 
 
-def markdown2html(source: str) -> str:
-    """Markdown as HTML that `clean_html` went over."""
-    return clean_html(rendered(source))
+def _output(output: NotebookNode, allowance: Allowance) -> Markup:
+    """An output in the richest of its forms that may be shown."""
+    if allowance.text <= 0:
+        return Markup("")
+    if output.output_type == "stream":
+        return markup.text(output.text, allowance)
+    if output.output_type == "error":
+        return markup.text("\n".join(output.traceback), allowance, end=True)
+    data = output.get("data", {})
+    if (rich := data.get("text/html")) and (shown := markup.html_output(rich, allowance)) is not None:
+        return shown
+    if rich := data.get("text/markdown"):
+        return markup.prose(rich, allowance)
+    if rich := data.get("text/latex"):
+        return markup.latex(rich, allowance)
+    for mime in PICTURES:
+        if mime in data:
+            address = markup.picture(mime, data[mime].replace("\n", ""), allowance)
+            if address is not None:
+                return markup.contained(f'<img alt="A picture that this cell shows" src="{address}">')
+    return markup.text(data.get("text/plain", ""), allowance)
+
+
+# --- Formgrader, whose page is nbgrader's own ----------------------------------------------------------------------
+
+
+class Cleaned(Markup):
+    """HTML that is clean already; the template cleans what comes of Markdown outputs once more."""
+
+
+def _allowance(context: Context) -> Allowance:
+    """What is left of a page's allowance; it travels with the page's resources."""
+    resources = context.get("resources")
+    return resources.setdefault("headroom_allowance", Allowance()) if resources is not None else Allowance()
+
+
+def _filter(shown: Callable[..., Markup]) -> Callable[..., Cleaned]:
+    @jinja2.pass_context
+    def filtered(context: Context, source: Any, *_: Any, **__: Any) -> Cleaned:
+        return source if isinstance(source, Cleaned) else Cleaned(shown(context, str(source)))
+
+    return filtered
+
+
+def _prose(context: Context, source: str) -> Markup:
+    cell = context.get("cell") or {}
+    return markup.prose(source, _allowance(context), cell.get("attachments"))
+
+
+def _html(context: Context, source: str) -> Markup:
+    allowance = _allowance(context)
+    shown = markup.html_output(source, allowance)
+    return markup.text(source, allowance) if shown is None else shown
+
+
+def _text(context: Context, source: str) -> Markup:
+    shown, missing = markup.colored(source, _allowance(context))
+    return shown + f"\n… {missing:,} characters are left out." if missing else shown
+
+
+markdown2html = _filter(_prose)
+clean_html = _filter(_html)
+ansi2html = _filter(_text)
+highlight_code = _filter(lambda context, source: markup.code(source, _allowance(context)))

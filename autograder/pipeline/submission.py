@@ -17,6 +17,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder.pipeline.integrity import Remark, remember, what_is_restored
+from autograder.pipeline.markup import FORMATS, MAX_PICTURE
 
 MAX_FILE = 20_000_000  # bytes of a submitted notebook
 MAX_CELLS = 2_000
@@ -122,7 +123,23 @@ def _cell(given: dict[str, Any]) -> NotebookNode:
     outputs = given.get("outputs")
     if cell.cell_type == "code" and isinstance(outputs, list):
         cell.outputs = outputs
+    if cell.cell_type == "markdown" and (attachments := _pictures(given.get("attachments"))):
+        cell.attachments = attachments
     return cell
+
+
+def _pictures(attachments: Any) -> NotebookNode:
+    """The pictures among the attachments of a cell: base64 by MIME type, by name."""
+    found = NotebookNode()
+    for name, forms in attachments.items() if isinstance(attachments, dict) else ():
+        pictures = {
+            mime: data
+            for mime, data in (forms.items() if isinstance(forms, dict) else ())
+            if mime in FORMATS and isinstance(data, str) and len(data) <= MAX_PICTURE and data.isascii()
+        }
+        if pictures and isinstance(name, str):
+            found[_encodable(name)] = NotebookNode(pictures)
+    return found
 
 
 def _encodable(text: str) -> str:
@@ -153,7 +170,7 @@ class RestoreCells(NbGraderPreprocessor):
 
     Locked cells become what the instructor released, cell type and points included, wherever the student left them; a
     deleted one is put back after the cell it followed. Of several cells with one grade_id the last keeps it, as in
-    nbgrader. Of a student's own cells only the text is kept: no tags, no outputs, no attachments.
+    nbgrader. Of a student's own cells the text is kept, and the pictures pasted into it: no tags, no outputs.
 
     So nothing is left to do for nbgrader's own sanitizers, which open the gradebook and validate every cell once more.
     """
@@ -218,6 +235,9 @@ def restore(submitted: list[NotebookNode], released: dict[str, NotebookNode]) ->
             source = original.source if original.metadata.nbgrader.locked else given.source
             cell = make_cell(original.cell_type, source, original.metadata)
             present[original.metadata.nbgrader.grade_id] = cell
+        locked = original is not None and original.metadata.nbgrader.locked
+        if cell.cell_type == "markdown" and not locked and "attachments" in given:
+            cell.attachments = given.attachments
         cells.insert(0, cell)
 
     names = list(released)

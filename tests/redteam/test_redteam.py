@@ -120,7 +120,7 @@ def holds(graded: Round, attack: Attack) -> None:
 class Active(HTMLParser):
     """Finds what of a page would run, load or cover something."""
 
-    TAGS = frozenset({"script", "iframe", "object", "embed", "svg", "math", "form", "style", "link", "meta", "base"})
+    TAGS = frozenset({"script", "iframe", "object", "embed", "svg", "form", "style", "link", "meta", "base"})
 
     def __init__(self) -> None:
         super().__init__()
