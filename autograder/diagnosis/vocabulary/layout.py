@@ -30,6 +30,26 @@ def side_by_side(a: Tensor, b: Tensor, width: Size) -> Tensor:
     return torch.cat((a, b), -1)[..., :width]
 
 
+def looked_up(table: Tensor, ids: Tensor) -> Tensor:
+    """the look-up"""
+    return table[ids]
+
+
+def at_ids(x: Tensor, ids: Tensor) -> Tensor:
+    """the choice of one entry by its id"""
+    return x.gather(-1, ids[..., None])[..., 0]
+
+
+def without_last(x: Tensor) -> Tensor:
+    """a cut of the last place; lose their last place"""
+    return x[:, :-1]
+
+
+def without_first(x: Tensor) -> Tensor:
+    """a cut of the first place; lose their first place"""
+    return x[:, 1:]
+
+
 def rows(x: Tensor, count: Size) -> Tensor:
     """the first rows"""
     return x[:count]
