@@ -157,11 +157,7 @@ MISTAKES = (
     SOFTMAX_BACKWARD.known("no_row_term", "values", "mask", change="d_scores = weights * d_weights"),
     SOFTMAX_BACKWARD.known("diagonal", "values", "mask", change="d_scores = weights * d_weights * (1 - weights)"),
     SOFTMAX_BACKWARD.known("plus", "values", "mask", change="row_terms = -row_terms"),
-    mistake(
-        "attention_backward.over_queries",
-        "Which axis of the weights counts the keys?",
-        change=(OVER.format("-2"), OVER.format("1")),
-    ),
+    SOFTMAX_BACKWARD.known("over_queries", change=(OVER.format("-2"), OVER.format("1"))),
     mistake(
         "attention_backward.recomputed",
         "Which weights did the forward mix with? Where do you get them from?",

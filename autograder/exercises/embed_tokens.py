@@ -30,7 +30,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
     late = int(rng.integers(3, 30))
     return [
         case("places", "all embeddings 0", visible, (3, 4), 0, spread=0.0, visible=True),
-        case("places", "a batch", rng, (2, 5), 0, d_model=8),
         case("places", "a batch that goes on", rng, (4, 3), late),
         case("sum", "one token", visible, (1, 1), 7, visible=True),
         case("sum", "one token", rng, (1, 1), late, d_model=10),

@@ -29,7 +29,7 @@ AUTOGRAD = frozenset(
 AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
 
 OVERWRITTEN = mistake(
-    "softmax_backward.overwritten",
+    "sequence_loss.overwritten",
     "Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
     sign=lambda seen: seen.input_changed,
     costs=("manners",),

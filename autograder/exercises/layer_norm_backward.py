@@ -198,7 +198,7 @@ MISTAKES = (
         costs=("small",),
     ),
     mistake(
-        "layer_norm_backward.fixed_eps",
+        "layer_norm.fixed_eps",
         "Follow `eps` from the signature to the place where it is added.",
         change="deviation = (variance + 1e-5) ** 0.5",
         costs=("small",),

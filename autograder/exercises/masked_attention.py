@@ -1,7 +1,7 @@
 """Attention with two masks: the third of five broken programs to mend (lab 8)."""
 
 import math
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -27,7 +27,7 @@ from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
-    """An encoder and a decoder; with padding and without; all sizes different."""
+    """An encoder and a decoder, with padding and without; what must be hidden, with far larger scores."""
     visible = np.random.default_rng(83)
 
     def case(
@@ -43,11 +43,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
     return [
         case("future", "decoder, no padding", visible, [5, 5], True, visible=True),
-        case("future", "decoder, no padding", rng, [6, 6, 6], True),
         case("padding", "encoder, padded", visible, [3, 5], False, visible=True),
-        case("padding", "encoder, padded", rng, [6, 2, 1], False),
-        case("padding", "decoder, padded", rng, [3, 6], True),
-        case("padding", "a single sentence", rng, [6], True),
         case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, around=-1e4, single=False),
         case("padding", "decoder, padded, scores far above 0", rng, [3, 6], True, around=1e4, single=False),
     ]
@@ -85,8 +81,8 @@ def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor,
 def steps(
     q: Tensor,
     k: Tensor,
-    v: Annotated[Tensor, "d_v"],
-    lengths: Annotated[Tensor, "", "the lengths"],
+    v: Tensor,
+    lengths: Tensor,
     causal: float,
     /,
 ) -> tuple[Tensor, Tensor]:

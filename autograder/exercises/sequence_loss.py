@@ -70,9 +70,7 @@ def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     return reference.cross_entropy(logits[:, :-1], tokens[:, 1:], ignore=pad)
 
 
-def steps(
-    logits: Annotated[Tensor, "batch places n_tokens"], tokens: Annotated[Tensor, "", "the tokens"], pad: float, /
-) -> Tensor:
+def steps(logits: Annotated[Tensor, "batch places n_tokens"], tokens: Tensor, pad: float, /) -> Tensor:
     """The mean surprise, step by step."""
     predictions = without_last(logits)
     targets = without_first(tokens)

@@ -138,7 +138,7 @@ MISTAKES = (
         "sign",
     ),
     mistake(
-        "train_one_pass.softmax_twice",
+        "sequence_loss.softmax_twice",
         "What does `cross_entropy` expect: logits or probabilities?",
         "softmax",
     ),
