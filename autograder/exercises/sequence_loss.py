@@ -75,8 +75,8 @@ def steps(logits: Annotated[Tensor, "batch places n_tokens"], tokens: Tensor, pa
     predictions = without_last(logits)
     targets = without_first(tokens)
     surprise = -at_ids(logarithms(predictions, -1), targets)
-    counted = unlike(targets, pad)
-    return total(surprise * counted, None) / total(counted, None)
+    counted_tokens = unlike(targets, pad)
+    return total(surprise * counted_tokens, None) / total(counted_tokens, None)
 
 
 MISTAKES = (
@@ -90,7 +90,7 @@ MISTAKES = (
     mistake(
         "sequence_loss.divided_by_all",
         "A loss is a mean. Of how many numbers is this one the mean, with padding and without?",
-        change="return mean(surprise * counted, None)",
+        change="return mean(surprise * counted_tokens, None)",
         costs=("padding",),
     ),
     mistake(
@@ -106,30 +106,30 @@ MISTAKES = (
     mistake(
         "sequence_loss.padding_counted",
         "Which targets must have no part in the loss?",
-        change="counted = torch.ones_like(targets)",
+        change="counted_tokens = torch.ones_like(targets)",
         costs=("padding",),
     ),
     mistake(
         "sequence_loss.mask_of_read",
         "Two lists of tokens are in play now. Of which of them do you have to know whether it is padding?",
-        change="counted = unlike(tokens[:, : targets.size(1)], pad)",
+        change="counted_tokens = unlike(tokens[:, : targets.size(1)], pad)",
         costs=("padding",),
     ),
     mistake(
         "sequence_loss.per_sequence",
         "The task wants one mean. Over what?",
-        change="return ((surprise * counted).sum(1) / counted.sum(1)).mean()",
+        change="return ((surprise * counted_tokens).sum(1) / counted_tokens.sum(1)).mean()",
         costs=("padding",),
     ),
     mistake(
         "sequence_loss.summed",
         "What is a sum divided by to become the mean of the tokens that count?",
-        change="return total(surprise * counted, None)",
+        change="return total(surprise * counted_tokens, None)",
     ),
     mistake(
         "sequence_loss.by_batch",
         "What is a sum divided by to become the mean of the tokens that count?",
-        change="return total(surprise * counted, None) / batch",
+        change="return total(surprise * counted_tokens, None) / batch",
     ),
     mistake(
         "sequence_loss.softmax_twice",
