@@ -161,7 +161,10 @@ MISTAKES = (
     mistake(
         "attention_backward.recomputed",
         "Which weights did the forward mix with? Where do you get them from?",
-        change="weights = softmax(q @ transpose(k, -2, -1) / d_head**0.5, -1)",
+        change="""
+        powers = exp(without_largest(q @ transpose(k, -2, -1) / d_head**0.5, -1))
+        weights = powers / total(powers, -1)
+        """,
         costs=("mask",),
     ),
     mistake(

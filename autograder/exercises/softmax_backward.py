@@ -126,7 +126,7 @@ MISTAKES = (
     mistake(
         "softmax_backward.softmax_again",
         "Sum a row of the second argument.",
-        change="weights = softmax(weights, -1)",
+        change="weights = softmax_unshifted(weights, -1)",
     ),
 )
 
