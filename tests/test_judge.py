@@ -1,9 +1,12 @@
 """The judge on exercises of a few lines, each of which needs one thing that it can do."""
 
 import dataclasses
+import importlib.util
 import re
 import signal
+import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-from autograder import probe
+from autograder import diagnosis, probe
 from autograder.exercise import Case, Criterion, Exercise, Mistake, Property
 from autograder.judge import judge
 from autograder.verdict import Verdict
+from headroom.mistakes import catalogue
 
 
 def judged(exercise: Exercise, answer) -> Verdict:
@@ -475,13 +479,20 @@ def test_what_a_forbidden_function_is_called_in_does_not_matter():
 # --- The page for whoever adds an exercise -----------------------------------------------------------------------
 
 
-def test_the_exercise_of_the_page_does_what_the_page_says():
+def test_the_exercise_of_the_page_does_what_the_page_says(tmp_path, monkeypatch):
     page = Path(__file__).resolve().parents[1] / "docs" / "adding-an-exercise.md"
-    exercise_file, answers_file = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    space, answers = {"__name__": "page"}, {"__name__": "page"}
-    exec(exercise_file, space)
-    exec(answers_file, answers)
-    exercise = space["SOFTMAX"]
+    blocks = re.findall(r"```(?:toml|python)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    facts, *files = blocks
+    monkeypatch.setattr(catalogue, "_facts", {"softmax": tomllib.loads(facts)}.__getitem__)
+    modules = []
+    for name, source in zip(("exercise_of_the_page", "answers_of_the_page"), files, strict=True):
+        path = tmp_path / f"{name}.py"
+        path.write_text(source, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        modules.append(importlib.util.module_from_spec(spec))
+        monkeypatch.setitem(sys.modules, name, modules[-1])
+        spec.loader.exec_module(modules[-1])
+    exercise, answers = modules[0].SOFTMAX, modules[1]
 
     def overflowing(x):
         return x.exp() / x.exp().sum(-1, keepdim=True)
@@ -489,7 +500,13 @@ def test_the_exercise_of_the_page_does_what_the_page_says():
     def softmax(x):
         return (x - x.logsumexp(-1, keepdim=True)).exp()
 
-    assert judged(exercise, softmax).passed
+    def with_mistake(key):
+        return lambda x: exercise.altered(None, (x,), {}, frozenset({key}))
+
+    assert judged(exercise, softmax).passed and judged(exercise, with_mistake("none")).passed
+    for mistake in exercise.mistakes:
+        assert judged(exercise, with_mistake(mistake.key)).mistakes == (mistake,)
     assert [m.title for m in judged(exercise, overflowing).mistakes] == ["the exponential overflows"]
-    assert [m.key for m in judged(exercise, answers["over_columns"]).mistakes] == ["wrong_axis"]
-    assert judged(exercise, answers["uniform"]).mistakes == () and not judged(exercise, answers["uniform"]).passed
+    assert [m.key for m in judged(exercise, answers.over_columns).mistakes] == ["wrong_axis"]
+    uniform = judged(exercise, answers.uniform)
+    assert not uniform.passed and all(mistake.key == diagnosis.KEY for mistake in uniform.mistakes)

@@ -145,7 +145,11 @@ class _Search:
         return all(all(self._parts(i, lines)) for i in self.order)
 
     def _tells(self) -> bool:
-        """Whether there is something to explain: finite numbers, not all alike and not near 0, where they are wrong."""
+        """Whether there is something to explain: finite numbers, not all alike and not near 0, where they are wrong.
+
+        Results of one number each tell something together.
+        """
+        single: list[float] = []
         for i, right in enumerate(self.base):
             outputs = self.observed[i].outputs
             if all(right) or outputs is None:
@@ -165,7 +169,8 @@ class _Search:
                 )
                 if told.size > 1 and np.ptp(told.astype(float)) > 1e-6:
                     return True
-        return False
+                single += told.tolist() if got.ndim == 0 else []
+        return len(single) > 1 and bool(np.ptp(single) > 1e-6)
 
     def _best(self, groups: list[tuple[Edit, ...]]) -> Explanation | None:
         """Of changes that explain the results, the likeliest whose gradients agree too; of equal ones, the shortest."""

@@ -28,7 +28,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
     flat[0, 0] = 0.5
     return [
         case("values", "ordinary values", _tokens(visible, 3.0, 10.0, (2, 3, 7)), visible=True),
-        case("values", "ordinary values", _tokens(rng, -3.0, 10.0, size)),
         case("values", "values far from 0", _tokens(rng, 300.0, 10.0, size)),
         case("small", "tiny values", _tokens(visible, 0.0, 2e-3, (2, 3, 7)), visible=True),
         case("small", "ε = 30", _tokens(rng, 1.0, 10.0, size), 30.0),
@@ -37,7 +36,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("shapes", "four axes", _tokens(rng, 3.0, 10.0, (2, 3, 4, 6))),
         case("shapes", "a single token", _tokens(rng, 3.0, 10.0, (1, 1, 5))),
         case("shapes", "one token without any other axis", _tokens(rng, 3.0, 10.0, (6,))),
-        Case("manners", "float32", (_tokens(rng, 3.0, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
 
 
@@ -120,7 +118,7 @@ MISTAKES = (
     mistake(
         "layer_norm.unbiased",
         "Look at what `var` and `std` divide by unless told otherwise.",
-        change="variance = x.var(-1, keepdim=True)",
+        change="variance = variance * x.numel() / (x.numel() - variance.numel())",
         costs=("values",),
     ),
     mistake(
@@ -228,10 +226,7 @@ MISTAKES = (
     mistake(
         "layer_norm.detached",
         "Look for `detach`, `no_grad`, `.data`, `.item()` or NumPy between x and the result.",
-        change="""
-        centred_values = x - mean(x, -1).detach()
-        variance = mean(square(x - mean(x, -1)), -1).detach()
-        """,
+        change="centred_values = x - (x - centred_values).detach()\nvariance = variance.detach()",
         costs=("gradients",),
     ),
 )

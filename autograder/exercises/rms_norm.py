@@ -30,7 +30,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
     zero[0, 0] = 0.0
     return [
         case("values", "ordinary values", _tokens(visible, 10.0, (2, 3, 7)), visible=True),
-        case("values", "ordinary values", _tokens(rng, 10.0, size)),
         case("values", "values far from 0", _tokens(rng, 10.0, size) + 40.0),
         case("small", "tiny values", _tokens(visible, 2e-3, (2, 3, 7)), visible=True),
         case("small", "ε = 30", _tokens(rng, 10.0, size), 30.0),
@@ -39,7 +38,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("shapes", "four axes", _tokens(rng, 10.0, (2, 3, 4, 6))),
         case("shapes", "a single token", _tokens(rng, 10.0, (1, 1, 5))),
         case("shapes", "one token without any other axis", _tokens(rng, 10.0, (6,))),
-        Case("manners", "float32", (_tokens(rng, 10.0, (2, 3, 8)),), (8,), dtype="float32"),
     ]
 
 
@@ -161,7 +159,7 @@ MISTAKES = (
     mistake(
         "rms_norm.unbiased",
         "How many squares are averaged?",
-        change="mean_square = square(x).sum(-1, keepdim=True) / (d_model - 1)",
+        change="mean_square = mean_by_one_less(square(x), -1)",
         costs=("values",),
     ),
     mistake(

@@ -466,6 +466,20 @@ def absolute_deviation(d_out, x, gamma, eps=1e-5):
     return through(gamma * d_out, centred / s, s), over_tokens(d_out * centred / s), over_tokens(d_out)
 
 
+@answers("layer_norm_backward")
+def difference_of_mean_squares(d_out, x, gamma, eps=1e-5):
+    variance = (x * x).mean(axis=-1, keepdims=True) - x.mean(axis=-1, keepdims=True) ** 2
+    s = np.sqrt(variance + eps)
+    y = (x - x.mean(axis=-1, keepdims=True)) / s
+    return through(gamma * d_out, y, s), over_tokens(d_out * y), over_tokens(d_out)
+
+
+@answers("layer_norm_backward")
+def gain_of_0_taken_for_none(d_out, x, gamma, eps=1e-5):
+    y, s = normalized(x, eps)
+    return through(np.where(gamma == 0, 1.0, gamma) * d_out, y, s), over_tokens(d_out * y), over_tokens(d_out)
+
+
 # --- attention_backward ---
 
 

@@ -172,6 +172,20 @@ def first_sequence_alone(logits, tokens, pad):
     return F.cross_entropy(logits[0, :-1], tokens[0, 1:], ignore_index=pad)
 
 
+@answers("sequence_loss")
+def squeezes_a_single_question(logits, tokens, pad):
+    surprise = -logits[:, :-1].log_softmax(-1).gather(2, tokens[:, 1:, None]).squeeze()
+    real = tokens[:, 1:] != pad
+    return (surprise * real).sum() / real.sum()
+
+
+@answers("sequence_loss")
+def ignores_0_too(logits, tokens, pad):
+    targets = tokens[:, 1:]
+    keep = (targets != pad) & (targets != 0)
+    return F.cross_entropy(logits[:, :-1][keep], targets[keep])
+
+
 # --- train_one_pass ----------------------------------------------------------------------------------------------
 
 
@@ -701,6 +715,30 @@ def even_weights(q, k, v, lengths, causal):
     return masked(torch.zeros_like(q), k, v, lengths, causal)
 
 
+@answers("masked_attention")
+def lowered_by_100(q, k, v, lengths, causal):
+    places = torch.arange(q.size(1))
+    hidden = (places >= lengths[:, None])[:, None, :].expand(-1, q.size(1), -1)
+    hidden = hidden | (places > places[:, None]) if causal else hidden
+    weights = (q @ k.mT / math.sqrt(q.size(-1)) - 100.0 * hidden).softmax(-1)
+    return weights @ v, weights
+
+
+@answers("masked_attention")
+def filled_with_minus_100(*inputs):
+    return masked(*inputs, hide=-100.0)
+
+
+@answers("masked_attention")
+def overflows_above(q, k, v, lengths, causal):
+    places = torch.arange(q.size(1))
+    keep = (places < lengths[:, None])[:, None, :].expand(-1, q.size(1), -1)
+    keep = keep & (places <= places[:, None]) if causal else keep
+    powers = (q @ k.mT / math.sqrt(q.size(-1))).exp().masked_fill(~keep, 0.0)
+    weights = powers / powers.sum(-1, keepdim=True)
+    return weights @ v, weights
+
+
 # --- embed_tokens ------------------------------------------------------------------------------------------------
 
 
@@ -865,6 +903,18 @@ def backwards_in_time(table, ids, start=0):
 @answers("embed_tokens")
 def drops_out(table, ids, start=0):
     return F.dropout(add_positions(table[ids.T] * math.sqrt(table.size(1)), start).transpose(0, 1), 0.1)
+
+
+@answers("embed_tokens")
+def as_many_classes_as_occur(table, ids, start=0):
+    chosen = F.one_hot(ids.T).to(table.dtype) @ table
+    return add_positions(chosen * math.sqrt(table.size(1)), start).transpose(0, 1)
+
+
+@answers("embed_tokens")
+def nine_words(table, ids, start=0):
+    chosen = F.one_hot(ids.T, 9).to(table.dtype) @ table
+    return add_positions(chosen * math.sqrt(table.size(1)), start).transpose(0, 1)
 
 
 # --- letters_right -----------------------------------------------------------------------------------------------
@@ -1074,3 +1124,21 @@ def share_alone(table, words, end):
 def in_percent(table, words, end):
     written = write(table, words, end)
     return written, 100 * (written == words)[:, 1:][asked_for(words, end)].float().mean()
+
+
+@answers("letters_right")
+def squeezes_a_single_word(table, words, end):
+    written = words[:, :1]
+    for _ in range(1, words.size(1)):
+        last = written[:, -1:].squeeze()
+        letter = torch.where(last == end, end, table[last].argmax(dim=-1))
+        written = torch.cat([written, letter.reshape(-1, 1)], dim=1)
+    right = (written == words).squeeze()
+    return written, right[..., 1:][asked_for(words, end)].float().mean()
+
+
+@answers("letters_right")
+def ends_with_0_too(table, words, end):
+    written = write(table, words, end)
+    asked = asked_for(words, end) & (words[:, :-1] != 0)
+    return written, (written == words)[:, 1:][asked].float().mean()

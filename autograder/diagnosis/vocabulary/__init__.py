@@ -10,20 +10,25 @@ from collections.abc import Callable
 from typing import Any
 
 from autograder.diagnosis.vocabulary import axes, layers, layout, masks, numbers
-from autograder.diagnosis.vocabulary.axes import mean, normalise, size, softmax, total, transpose
+from autograder.diagnosis.vocabulary.axes import largest, logarithms, mean, normalise, size, softmax, total, transpose
 from autograder.diagnosis.vocabulary.kinds import Bias, Mask
 from autograder.diagnosis.vocabulary.layers import linear, merge_heads, split_heads
 from autograder.diagnosis.vocabulary.layout import (
     alternate,
     arange,
+    at_ids,
     column,
     flat_windows,
     for_heads_and_queries,
+    for_queries,
+    looked_up,
     rows,
     windows,
+    without_first,
+    without_last,
 )
-from autograder.diagnosis.vocabulary.masks import hide
-from autograder.diagnosis.vocabulary.numbers import at_most, cos, gelu, less, sin, square
+from autograder.diagnosis.vocabulary.masks import hide, if_asked
+from autograder.diagnosis.vocabulary.numbers import at_most, cos, exp, gelu, less, sin, square, unlike
 
 __all__ = [
     "FAMILIES",
@@ -36,15 +41,22 @@ __all__ = [
     "Mask",
     "alternate",
     "arange",
+    "at_ids",
     "at_most",
     "column",
     "cos",
+    "exp",
     "flat_windows",
     "for_heads_and_queries",
+    "for_queries",
     "gelu",
     "hide",
+    "if_asked",
+    "largest",
     "less",
     "linear",
+    "logarithms",
+    "looked_up",
     "mean",
     "merge_heads",
     "normalise",
@@ -56,7 +68,10 @@ __all__ = [
     "square",
     "total",
     "transpose",
+    "unlike",
     "windows",
+    "without_first",
+    "without_last",
 ]
 
 INF = math.inf
@@ -92,6 +107,7 @@ FAMILIES = (
     tuple(name for name in FUNCTIONS if name.startswith("hide")),
     ("alternate", "side_by_side"),
     ("rows", "last_rows", "row_for_all"),
+    ("without_last", "without_first"),
     ("less", "at_most", "greater", "at_least_as", "equal"),
     ("for_heads_and_queries", "for_queries", "for_heads_and_keys"),
     tuple(name for name in FUNCTIONS if name.startswith("windows")),

@@ -11,7 +11,7 @@ from autograder.diagnosis.vocabulary.kinds import Size, Start, Step
 
 def arange(start: Start, end: Size, step: Step) -> Tensor:
     """counting"""
-    return torch.arange(start, start + end, step, dtype=torch.float64)
+    return torch.arange(start, start + end, step, dtype=torch.get_default_dtype())
 
 
 def column(x: Tensor) -> Tensor:
@@ -28,6 +28,26 @@ def alternate(a: Tensor, b: Tensor, width: Size) -> Tensor:
 def side_by_side(a: Tensor, b: Tensor, width: Size) -> Tensor:
     """two blocks of columns side by side"""
     return torch.cat((a, b), -1)[..., :width]
+
+
+def looked_up(table: Tensor, ids: Tensor) -> Tensor:
+    """the look-up"""
+    return table[ids]
+
+
+def at_ids(x: Tensor, ids: Tensor) -> Tensor:
+    """the choice of one entry by its id"""
+    return x.gather(-1, ids[..., None])[..., 0]
+
+
+def without_last(x: Tensor) -> Tensor:
+    """a cut of the last place; lose their last place"""
+    return x[:, :-1]
+
+
+def without_first(x: Tensor) -> Tensor:
+    """a cut of the first place; lose their first place"""
+    return x[:, 1:]
 
 
 def rows(x: Tensor, count: Size) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations  # annotations stay the names of their kinds
 import torch
 from torch import Tensor
 
-from autograder.diagnosis.vocabulary.kinds import Fill, Mask
+from autograder.diagnosis.vocabulary.kinds import Fill, Mask, Number
 
 
 def hide(x: Tensor, mask: Mask, fill: Fill) -> Tensor:
@@ -55,6 +55,11 @@ def shares_of_visible(x: Tensor, mask: Mask) -> Tensor:
 
 def _lower(x: Tensor) -> Tensor:
     return torch.ones(x.shape[-2:], dtype=torch.bool).tril()
+
+
+def if_asked(mask: Mask, asked: Number) -> Mask:
+    """a mask where it is asked for"""
+    return mask if mask is None or asked else torch.ones_like(mask)
 
 
 def inverted(mask: Mask) -> Mask:

@@ -87,6 +87,11 @@ def equal(a: Tensor, b: Tensor) -> Tensor:
     return a == b
 
 
+def unlike(a: Tensor, b: Tensor) -> Tensor:
+    """a comparison with ≠"""
+    return a != b
+
+
 def detach(x: Tensor) -> Tensor:
     """a cut of the gradient"""
     return x.detach()

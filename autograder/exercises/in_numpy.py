@@ -1,0 +1,66 @@
+"""What the exercises share that are written in NumPy: backwards of softmax, LayerNorm and attention (lab 9)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder.covering import Axis
+from autograder.exercise import Answer, Inputs, Weights
+from headroom.mistakes import mistake
+from headroom.reference import by_hand
+
+# What others have that does the differentiating, or the layer backwards, by what runs.
+AUTOGRAD = frozenset(
+    {
+        "backward",
+        "grad",
+        "_softmax_backward_data",
+        "native_layer_norm_backward",
+        "softmax",
+        "_softmax",
+        "layer_norm",
+        "native_layer_norm",
+        "scaled_dot_product_attention",
+    }
+)
+AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
+
+OVERWRITTEN = mistake(
+    "sequence_loss.overwritten",
+    "Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
+    sign=lambda seen: seen.input_changed,
+    costs=("manners",),
+)
+
+LEADING = (Axis("batch", most=4), Axis("tokens", long=70))  # whatever stands before the last axis
+
+
+def in_tensors(function: Callable[..., Any]) -> Callable[[None, Inputs, Weights], Answer]:
+    """A function of arrays as a reference."""
+
+    def of_tensors(build: None, inputs: Inputs, weights: Weights) -> Answer:
+        answer = function(*(value.detach().numpy() if isinstance(value, Tensor) else value for value in inputs))
+        if isinstance(answer, tuple):
+            return tuple(torch.from_numpy(np.array(part)) for part in answer)
+        return torch.from_numpy(np.array(answer))
+
+    return of_tensors
+
+
+def shares(
+    rng: np.random.Generator, shape: tuple[int, ...], hidden: str | None = None, size: float = 1.0
+) -> np.ndarray:
+    """Rows of weights, as a softmax gives them; some of the keys of each row can be hidden, or all but one."""
+    scores = size * rng.normal(size=shape)
+    if hidden and shape[-1] > 1:
+        seen = rng.integers(1, shape[-1], (*shape[:-1], 1)) if hidden == "some" else 1
+        scores[np.broadcast_to(np.arange(shape[-1]) >= seen, shape)] = -np.inf
+    return by_hand.softmax(scores)
+
+
+def sums_to_0(rows: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore"):  # infinities of two signs sum to NaN, which is not 0 either
+        return bool(np.all(np.abs(rows.sum(-1)) <= 1e-4 * max(1e-3, float(np.abs(rows).max()))))

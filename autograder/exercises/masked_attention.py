@@ -1,0 +1,235 @@
+"""Attention with two masks: the third of five broken programs to mend (lab 8)."""
+
+import math
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from autograder.covering import Axis, Choice, Sizes
+from autograder.diagnosis.vocabulary import (
+    INF,
+    arange,
+    at_most,
+    column,
+    for_queries,
+    hide,
+    if_asked,
+    less,
+    size,
+    softmax,
+    transpose,
+)
+from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
+from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
+from headroom import reference
+from headroom.mistakes import mistake
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """An encoder and a decoder, with padding and without; what must be hidden, with far larger scores."""
+    visible = np.random.default_rng(83)
+
+    def case(
+        tag: str, label: str, source: np.random.Generator, lengths: list[int], causal: bool, **kwargs: Any
+    ) -> Case:
+        size, around = (len(lengths), max(lengths)), kwargs.pop("around", None)
+        q, k = (source.normal(0.0, 1.5, (*size, 7)) for _ in range(2))
+        if around is not None:  # what is to be hidden has the larger scores, by up to 600
+            q[..., 0], k[..., 0] = math.sqrt(7), np.linspace(around - 300.0, around + 300.0, max(lengths))
+        v = source.normal(0.0, 1.0, (*size, 4))
+        about = f"{label}, lengths {', '.join(map(str, lengths))}, causal={causal}"
+        return Case(tag, about, (q, k, v, np.array(lengths), causal), differentiate=True, **kwargs)
+
+    return [
+        case("future", "decoder, no padding", visible, [5, 5], True, visible=True),
+        case("padding", "encoder, padded", visible, [3, 5], False, visible=True),
+        case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, around=-1e4, single=False),
+        case("padding", "decoder, padded, scores far above 0", rng, [3, 6], True, around=1e4, single=False),
+    ]
+
+
+AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("d_k", most=5),
+    Axis("d_v", most=5),
+    Choice("padding", (None, "longest first", "longest last")),
+    Choice("causal", (False, True)),
+)
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_k, d_v, padding, causal = sizes.values()
+    lengths = np.full(batch, tokens)
+    if padding:
+        lengths = np.sort(rng.integers(1, tokens + 1, batch))[:: -1 if padding == "longest first" else 1].copy()
+        lengths[0 if padding == "longest first" else -1] = tokens
+    q, k, v = (rng.normal(size=(batch, tokens, width)) for width in (d_k, d_k, d_v))
+    return Case("padding" if padding else "future", "", (q, k, v, lengths, causal))
+
+
+def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
+    q, k, v, lengths, causal = inputs
+    tokens = q.size(1)
+    mask = reference.padding_mask(lengths, tokens)[:, 0]  # (batch, 1, tokens)
+    if causal:
+        mask = mask & reference.causal_mask(tokens)
+    return reference.scaled_dot_product_attention(q, k, v, mask)
+
+
+def steps(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lengths: Tensor,
+    causal: float,
+    /,
+) -> tuple[Tensor, Tensor]:
+    """Attention under two masks, step by step."""
+    tokens = size(q, 1)
+    d_k = size(q, -1)
+    places = arange(0, tokens, 1)
+    real_tokens = for_queries(less(places, column(lengths)))
+    past = if_asked(at_most(places, column(places)), causal)
+    scores = q @ transpose(k, -2, -1) / d_k**0.5
+    text_scores = hide(scores, real_tokens, -INF)
+    visible_scores = hide(text_scores, past, -INF)
+    weights = softmax(visible_scores, -1)
+    output = weights @ v
+    return output, weights
+
+
+def _rows_sum_to_1(case: Case, outputs: tuple[Any, ...]) -> bool:
+    return bool(np.allclose(outputs[1].sum(-1), 1.0, atol=1e-5))
+
+
+def _padding_hidden(case: Case, outputs: tuple[Any, ...]) -> bool | None:
+    real = np.arange(outputs[1].shape[-1]) < case.inputs[3][:, None]
+    return None if real.all() else not np.any(outputs[1] * ~real[:, None, :])
+
+
+def _future_hidden(case: Case, outputs: tuple[Any, ...]) -> bool | None:
+    return not np.any(np.triu(outputs[1], 1)) if case.inputs[4] else None
+
+
+# Which keys are hidden as padding, and with what; with what the future is.
+HIDDEN = "text_scores = hide(scores, {}, {})\nvisible_scores = hide(text_scores, past, {})"
+
+MISTAKES = (
+    OVERWRITTEN,
+    mistake(
+        "masked_attention.future_seen",
+        "Print the scores right before the softmax. Do they know of the mask?",
+        change="past = torch.ones(tokens, tokens, dtype=torch.bool)",
+        costs=("future", "gradients"),
+    ),
+    mistake(
+        "masked_attention.on_queries",
+        "Weights have a row per query and a column per key. Which is hidden here, and which should be?",
+        change=(
+            HIDDEN.format("real_tokens.mT", -1e9, -1e9),
+            HIDDEN.format("real_tokens.mT", -1e9, "-INF"),
+            HIDDEN.format("real_tokens.mT", "-INF", "-INF"),
+        ),
+        costs=("padding",),
+    ),
+    mistake(
+        "masked_attention.on_both",
+        "The task hides keys. Which of your two masks hides queries?",
+        change=(
+            HIDDEN.format("real_tokens & real_tokens.mT", -1e9, -1e9),
+            HIDDEN.format("real_tokens & real_tokens.mT", "-INF", "-INF"),
+        ),
+        costs=("padding",),
+    ),
+    mistake(
+        "masked_attention.padding_ignored",
+        "Follow the padding mask to the softmax. Is what it makes of the scores used?",
+        change="text_scores = scores",
+        costs=("padding",),
+    ),
+    mistake(
+        "masked_attention.either",
+        "Is your second mask an alternative to the first, or does it come on top?",
+        change="text_scores = scores if causal else hide(scores, real_tokens, -INF)",
+        costs=("padding",),
+    ),
+    mistake(
+        "masked_attention.one_more",
+        "A sentence of length 3 has tokens 0, 1 and 2. What does your comparison say of 3?",
+        change="real_tokens = for_queries(at_most(places, column(lengths)))",
+        costs=("padding",),
+    ),
+    mistake(
+        "masked_attention.real_inverted",
+        "Which value of the mask does `masked_fill` replace?",
+        change="real_tokens = for_queries(~less(places, column(lengths)))",
+        costs=("padding",),
+    ),
+    mistake(
+        "masked_attention.itself_hidden",
+        "Which diagonal does `triu` begin with?",
+        change="past = if_asked(less(places, column(places)), causal)",
+        costs=("future",),
+    ),
+    mistake(
+        "masked_attention.future_inverted",
+        "Which value of the mask does `masked_fill` replace?",
+        change="past = if_asked(~at_most(places, column(places)), causal)",
+        costs=("future",),
+    ),
+    mistake(
+        "masked_attention.always",
+        "Who asks for `causal` in your program?",
+        change="past = at_most(places, column(places))",
+    ),
+    mistake(
+        "masked_attention.future_after",
+        "Where must a hidden key be hidden, so that the others share its weight?",
+        change="weights = softmax(text_scores, -1) * past",
+        costs=("future",),
+    ),
+    mistake(
+        "masked_attention.mask_after",
+        "Where must a hidden key be hidden, so that the others share its weight?",
+        change="weights = softmax(scores, -1) * real_tokens * past",
+    ),
+    mistake(
+        "scaled_dot_product_attention.filled_with_0",
+        "Which score has the exponential 0?",
+        change=HIDDEN.format("real_tokens", 0.0, 0.0),
+    ),
+    mistake(
+        "attention_scores.unscaled",
+        "Compare the line of the scores with the one that you were given.",
+        change="scores = q @ transpose(k, -2, -1)",
+    ),
+)
+
+MASKED_ATTENTION = Exercise(
+    name="masked_attention",
+    returns="two tensors: the output, (batch, tokens, d_v), and the weights, (batch, tokens, tokens)",
+    shape=lambda case: (
+        (*case.inputs[0].shape[:2], case.inputs[2].shape[-1]),
+        (*case.inputs[0].shape[:2], case.inputs[0].shape[1]),
+    ),
+    parts=("the output", "the weights"),
+    criteria=(
+        Criterion("future", "in a decoder, no token sees what comes after it", 0.5),
+        Criterion("padding", "no query sees padding, in an encoder and in a decoder", 0.4),
+        Criterion("gradients", "gradients reach q, k and v", 0.1),
+        KEPT,
+    ),
+    mistakes=MISTAKES,
+    cases=cases,
+    axes=AXES,
+    drawn=drawn,
+    reference=right_answer,
+    steps=steps,
+    properties=(
+        Property("each row of the weights sums to 1", _rows_sum_to_1),
+        Property("with causal=True, later keys get weight 0", _future_hidden),
+        Property("padding gets weight 0", _padding_hidden),
+    ),
+)
