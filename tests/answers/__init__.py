@@ -45,7 +45,7 @@ def switched(exercise: Exercise, slips: frozenset[str]):
 
         def written(*inputs):
             inputs = tuple(torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in inputs)
-            answer = exercise.variation(None, inputs, {}, slips)
+            answer = exercise.altered(None, inputs, {}, slips)
             if exercise.library == "torch":
                 return answer
             return tuple(part.numpy() for part in answer) if isinstance(answer, tuple) else answer.numpy()
@@ -60,6 +60,6 @@ def switched(exercise: Exercise, slips: frozenset[str]):
         def forward(self, *inputs):
             own = {n: (Parameter(n, tuple(p.shape), p.requires_grad), p) for n, p in self.named_parameters()}
             weights = next(exercise.mappings(own, self.built_with))
-            return exercise.variation(self.built_with, inputs, weights, slips)
+            return exercise.altered(self.built_with, inputs, weights, slips)
 
     return Written
