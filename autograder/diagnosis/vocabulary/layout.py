@@ -11,7 +11,7 @@ from autograder.diagnosis.vocabulary.kinds import Size, Start, Step
 
 def arange(start: Start, end: Size, step: Step) -> Tensor:
     """counting"""
-    return torch.arange(start, start + end, step, dtype=torch.float64)
+    return torch.arange(start, start + end, step, dtype=torch.get_default_dtype())
 
 
 def column(x: Tensor) -> Tensor:
