@@ -23,7 +23,8 @@ from autograder.diagnosis.vocabulary import (
     transpose,
 )
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
-from autograder.exercises.attention import SCALED_DOT_PRODUCT_ATTENTION, masked
+from autograder.exercises.attention import masked
+from autograder.exercises.scaled_dot_product_attention import SCALED_DOT_PRODUCT_ATTENTION
 from headroom import reference
 from headroom.mistakes import mistake
 
