@@ -92,8 +92,8 @@ EXPLAINED = [
     ("LayerNorm", "MeanDetached", "no gradient flows back from the centred values to `x`"),
     ("RMSNorm", "EpsSquared", "`eps` is squared"),
     ("softmax_backward", "off_diagonal_twice", "the row terms are also multiplied by 2"),
-    ("MultiHeadSelfAttention", "ReluOnQueries", "the queries are put through ReLU"),
-    ("MultiHeadSelfAttention", "DetachedScores", "no gradient flows back through the scores"),
+    ("MultiHeadSelfAttention", "ReluOnQueries", "the projected queries are put through ReLU"),
+    ("MultiHeadSelfAttention", "DetachedScores", "no gradient flows back through the raw scores"),
 ]
 
 

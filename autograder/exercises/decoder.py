@@ -16,11 +16,12 @@ from autograder.diagnosis.vocabulary import INF, Bias, Mask, hide, linear, merge
 from autograder.diagnosis.vocabulary import split_heads as into_heads
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Parameter, Weights
 from autograder.exercises import multi_head
-from autograder.exercises.attention import masked
+from autograder.exercises.attention import FORBIDDEN, masked
+from autograder.exercises.multi_head_self_attention import MULTI_HEAD_SELF_ATTENTION
 from headroom import reference
 from headroom.mistakes import mistake
 
-known = multi_head.MULTI_HEAD_SELF_ATTENTION.known  # a mistake of lab 2, with what it costs here
+known = MULTI_HEAD_SELF_ATTENTION.known  # a mistake of lab 2, with what it costs here
 
 
 def padding(source: np.random.Generator, batch: int, n_tokens: int) -> np.ndarray:
@@ -283,7 +284,7 @@ CROSS_ATTENTION = Exercise(
     mappings=multi_head.mappings,
     roles=multi_head.roles,
     needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
-    forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
+    forbidden=FORBIDDEN,
     forbidden_reason="The task is to write cross-attention yourself, around the attention function that is given.",
 )
 
@@ -620,6 +621,6 @@ DECODER_BLOCK = Exercise(
         }.items()
         for part in parts
     ),
-    forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
+    forbidden=FORBIDDEN,
     forbidden_reason="The task is to build the block from the layers that are given and from your CrossAttention.",
 )
