@@ -133,6 +133,8 @@ class _Trial:
             if "not_a_module" in reply:
                 return not_judged(name, f"{name}(…) is {_a(_text(reply['not_a_module']))}, not an nn.Module.")
             self.parameters[i] = self._draw(reply, self.rngs[i])
+            for _, tensor in self.parameters[i].values():
+                tensor.data *= case.scale
             self.loose = self.loose or tuple(
                 {"name": _text(item.get("name")), "kind": _text(item.get("kind"))} for item in _dicts(reply, "loose")
             )
