@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder import rewriting
 from autograder.covering import Declared, Sizes, covering
-from autograder.rewriting import replaced
+from autograder.rewriting import clash
 
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
 Answer = Tensor | tuple[Tensor, ...]  # of a target that returns one tensor, or several
@@ -212,7 +212,7 @@ class Mistake:
     def excludes(self, other: "Mistake") -> bool:
         """Whether both cannot be made at once."""
         if self.change and other.change:
-            same = any(replaced(a) & replaced(b) for a in self.changes.values() for b in other.changes.values())
+            same = any(clash(a, b) for a in self.changes.values() for b in other.changes.values())
             return same or self.slot == other.slot != ""
         return self.slot == other.slot
 

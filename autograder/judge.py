@@ -948,8 +948,8 @@ def _otherwise(error: _Error | None) -> str:
 
 
 def _same_kind(one: str, other: str) -> bool:
-    """Whether two types of exception say the same: what doesn't fit together raises one of three."""
-    misfits = {"RuntimeError", "IndexError", "ValueError"}
+    """Whether two types of exception say the same: what doesn't fit together raises one of these."""
+    misfits = {"RuntimeError", "IndexError", "ValueError", "AxisError"}  # the last is NumPy's IndexError
     return one == other or {one, other} <= misfits
 
 

@@ -4,8 +4,10 @@ A mistake says in its `change` which steps of the exercise's right answer (`Exer
 
     deviation = variance + eps
 
-replaces the step of that name. A name that the steps do not have is a step more, before the next that is replaced;
-`return …` replaces the result. Mistakes that replace different steps can be made together.
+replaces the step of that name, and `return …` the result. A line that uses the step that it names, such as
+`variance = 2 * variance`, comes after it, whatever another change makes of it. A name that the steps do not have is a
+step more, before the next that is replaced; where none is, before the first that uses it, so that an input can have
+another value. Mistakes that replace different steps can be made together.
 """
 
 import ast
@@ -63,6 +65,12 @@ def replaced(change: str) -> frozenset[str]:
     return frozenset(line.name for line in _lines(_inside(change)))
 
 
+def clash(one: str, other: str) -> bool:
+    """Whether two changes put something in the place of the same step."""
+    mine, theirs = ({line.name for line in _lines(_inside(c)) if line.name not in line.needs} for c in (one, other))
+    return not mine.isdisjoint(theirs)
+
+
 def names(steps: Steps) -> frozenset[str]:
     """The names of the steps, that of the result among them."""
     return frozenset(line.name for line in _lines(_source(steps)))
@@ -118,15 +126,20 @@ def _line(statement: ast.stmt) -> _Line:
 
 
 def _changed(lines: tuple[_Line, ...], change: tuple[_Line, ...]) -> tuple[_Line, ...]:
-    """`lines` with each of `change` in place of the step of that name, or before the next of them that has one."""
+    """`lines` with each of `change` where it belongs."""
     kept, waiting = list(lines), list[_Line]()
     for line in change:
-        names = [one.name for one in kept]
-        waiting.append(line)
-        if line.name in names:
-            place = names.index(line.name)
-            kept[place : place + 1] = waiting
+        places = [i for i, one in enumerate(kept) if one.name == line.name]
+        if places and line.name in line.needs:
+            kept.insert(places[-1] + 1, line)
+        elif places:
+            kept[places[0] : places[0] + 1] = [*waiting, line]
             waiting = []
-    if waiting:
-        raise SyntaxError(f"{waiting[0].name!r} is followed by no step of the right answer, so nothing uses it")
+        else:
+            waiting.append(line)
+    for line in reversed(waiting):
+        place = next((i for i, one in enumerate(kept) if line.name in one.needs), None)
+        if place is None:
+            raise SyntaxError(f"{line.name!r} is used by no step of the right answer")
+        kept.insert(place, line)
     return tuple(kept)
