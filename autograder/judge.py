@@ -822,7 +822,7 @@ class _Trial:
                 continue
             try:
                 stages = self.exercise.stages(self.cases[i].build, self.leaves[i], weights[i])
-            except (RuntimeError, KeyError, ValueError):  # a reading that does not fit
+            except (RuntimeError, KeyError, ValueError, TypeError):  # a reading that does not fit
                 continue
             found = [_among(value.detach().numpy(), traced) for value in stages.values()]
             ways.append((max((n for n, there in enumerate(found, 1) if there), default=0), tuple(stages), found))

@@ -39,11 +39,6 @@ def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     return reading.call(reading.empty(reference.Encoder, build), weights, inputs)[0]
 
 
-def _of_layer(weights: Weights, layer: int) -> Weights:
-    name = f"blocks.{layer}."
-    return {role.removeprefix(name): tensor for role, tensor in weights.items() if role.startswith(name)}
-
-
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """The stack of blocks with mistakes switched on, its own or its blocks'."""
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
@@ -74,7 +69,7 @@ def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[s
         if ("mask_first_only" in slips and place > 0) or ("mask_last_only" in slips and place < len(layers) - 1):
             hidden = None
         source = began if "same_input" in slips else first if first is not None and "first_to_all" in slips else x
-        x = rewriting.run(block.steps, changes, build[1:], (source, hidden), _of_layer(weights, layer))
+        x = rewriting.run(block.steps, changes, build[1:], (source, hidden), parts.of_layer(weights, f"blocks.{layer}"))
         first = x if first is None else first
         if "norm_each" in slips:
             x = norm(x)
@@ -89,7 +84,7 @@ def stages(build: Build, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     x, mask = inputs if len(inputs) == 2 else (inputs[0], None)
     found = {}
     for layer in range(build[0]):
-        x = rewriting.run(block.steps, (), build[1:], (x, mask), _of_layer(weights, layer))
+        x = rewriting.run(block.steps, (), build[1:], (x, mask), parts.of_layer(weights, f"blocks.{layer}"))
         found[f"what block {layer} should return"] = x
     return found
 

@@ -167,6 +167,11 @@ def mappings(
         yield weights | {"present": torch.tensor(len(attentions))}
 
 
+def of_layer(weights: Weights, name: str) -> Weights:
+    """The weights of the layer called `name`, by their names in it."""
+    return {role.removeprefix(f"{name}."): tensor for role, tensor in weights.items() if role.startswith(f"{name}.")}
+
+
 def roles(kind: type[nn.Module], build: Build, n_heads: int) -> reading.Roles:
     """The task demands both biases of the feed-forward network; it says nothing of those of the attention."""
     return reading.roles_of(reading.empty(kind, build), n_heads, demanded=("expand", "shrink"))
