@@ -114,8 +114,7 @@ def steps(
     squares = windows(images, patch_size)
     patches = flat_windows(squares)
     embedded = linear(patches, embed_projection_weight, embed_projection_bias)
-    front = class_token.expand(len(images), -1, -1)
-    tokens = torch.cat([front, embedded], 1)
+    tokens = torch.cat([class_token.expand(len(images), -1, -1), embedded], 1)
     placed = tokens + positions_table[torch.arange(tokens.size(1))]
     encoded = through(placed, range(n_layers), build, roles)
     normalised = normalise(encoded, -1) * encoder_norm_gamma + encoder_norm_beta
@@ -152,6 +151,8 @@ def _hard_coded(seen: Evidence) -> bool:
     return not seen.mappable and any(set(p.shape) & (of_digits - own) for p in seen.parameters)
 
 
+APPENDED = "tokens = torch.cat([embedded, class_token.expand(len(images), -1, -1)], 1)"
+
 MISTAKES = (
     UNREGISTERED,
     mistake(
@@ -184,19 +185,19 @@ MISTAKES = (
     mistake(
         "vit.class_at_the_end",
         "Look at the order in which the two are put together.",
-        change="tokens = torch.cat([embedded, front], 1)",
+        change=APPENDED,
         costs=("values", "depth"),
     ),
     mistake(
         "vit.class_last",
         "Look at the order in which the two are put together.",
-        change="tokens = torch.cat([embedded, front], 1)\nread = normalised[:, -1]",
+        change=f"{APPENDED}\nread = normalised[:, -1]",
         costs=("values",),
     ),
     mistake(
         "vit.class_constant",
         "What makes a tensor a parameter of a module? Is it that tensor that you put in front?",
-        change="front = torch.zeros_like(embedded[:, :1])",
+        change="class_token = torch.zeros_like(embedded[:1, :1])",
         costs=("values", "gradients", "manners"),
     ),
     mistake(
@@ -209,7 +210,7 @@ MISTAKES = (
         "vit.class_without_position",
         "What comes first: to prepend or to add? How many rows should the table have?",
         change=(
-            "embedded = embedded + positions_table[: embedded.size(1)]\nplaced = tokens",
+            "embedded = embedded + positions_table[torch.arange(embedded.size(1))]\nplaced = tokens",
             "embedded = embedded + positions_table[1:]\nplaced = tokens",
         ),
         costs=("values", "gradients"),
@@ -217,7 +218,7 @@ MISTAKES = (
     mistake(
         "vit.by_batch",
         "Which axis of the tokens is the table laid along?",
-        change="placed = tokens + positions_table[: len(images), None]",
+        change="placed = tokens + positions_table[torch.arange(len(images)), None]",
         costs=("values", "depth", "sizes"),
     ),
     mistake(
