@@ -11,17 +11,13 @@ from torch import Tensor
 from autograder import reading, rewriting
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import Mask, normalise
-from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Parameter, Weights
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises import cross_attention, feed_forward, multi_head
 from autograder.exercises.attention import FORBIDDEN, masked, tolerance
 from autograder.exercises.cross_attention import SOURCES, known, padding
 from autograder.exercises.encoder_parts import OWN_WIDTH_SHOWS, of_layer
 from headroom import reference
 from headroom.mistakes import mistake
-
-
-def causal(n_tokens: int) -> np.ndarray:
-    return np.tril(np.ones((n_tokens, n_tokens), dtype=bool))
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -32,7 +28,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         batch, tokens, source_tokens, d_head, n_heads = map(int, sizes)
         d_model = n_heads * d_head
         x, memory = (source.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
-        mask = causal(tokens) if "causal" in masks else None
+        mask = masked("causal", batch, tokens, tokens, source) if "causal" in masks else None
         memory_mask = padding(source, batch, source_tokens) if "padding" in masks else None
         inputs = (x, memory, mask, memory_mask)
         label = f"batch {batch}, {tokens} tokens, {source_tokens} source tokens, d_model {d_model}, {n_heads} heads"
@@ -75,7 +71,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     x, memory = (rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
     hidden = multi_head.with_heads(masked(memory_mask, batch, 1, source_tokens, rng)) if memory_mask else None
     tag = "memory_mask" if memory_mask else "mask" if mask else "values"
-    return Case(tag, "", (x, memory, causal(tokens) if mask else None, hidden), (d_model, n_heads, d_ff))
+    own = masked(mask, batch, tokens, tokens, rng) if mask else None
+    return Case(tag, "", (x, memory, own, hidden), (d_model, n_heads, d_ff))
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
@@ -161,147 +158,100 @@ REPLACED = ("kept_1 = 0", "kept_2 = 0", "kept_3 = 0")
 NORMED = tuple(f"stream_{n} = norm(stream_{n}, roles, {n})" for n in (1, 2, 3))
 
 
-def everywhere(*changes: str) -> str:
-    return "\n".join(changes)
+def _own(key: str, look: str, *changes: str, costs: tuple[str, ...] = ("values",)) -> Mistake:
+    return mistake(f"decoder_block.{key}", look, change=changes, costs=costs)
 
 
 own_memory, memory_asks = SOURCES
+COUNT = "Count the branches of the task's table, and those of your `forward`."
+ORDER = "Read the task's table from top to bottom."
 
 MISTAKES = (
     known("unregistered"),
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "`x += …` writes into the tensor that you were given. What makes a new one?",
-        sign=lambda seen: seen.input_changed,
-        costs=("manners",),
-    ),
+    known("overwritten", "manners"),
     replace(own_memory, change=("memory = read_2", "memory = stream_1")),
-    replace(
-        memory_asks,
-        change='wrote_2 = attend(memory, read_2, memory_mask, n_heads, roles, "cross_attention")',
-    ),
-    mistake(
-        "decoder_block.no_cross_attention",
-        "Count the branches of the task's table, and those of your `forward`.",
-        change=("stream_2 = stream_1", "stream_2 = stream_1\nroles = exchanged(roles, 2, 3)"),
+    replace(memory_asks, change='wrote_2 = attend(memory, read_2, memory_mask, n_heads, roles, "cross_attention")'),
+    _own(
+        "no_cross_attention",
+        COUNT,
+        "stream_2 = stream_1",
+        "stream_2 = stream_1\nroles = exchanged(roles, 2, 3)",
         costs=("values", "memory_mask"),
     ),
-    mistake(
-        "decoder_block.no_self_attention",
-        "Count the branches of the task's table, and those of your `forward`.",
-        change=("stream_1 = x", "stream_1 = x\nroles = exchanged(exchanged(roles, 2, 3), 1, 2)"),
+    _own(
+        "no_self_attention",
+        COUNT,
+        "stream_1 = x",
+        "stream_1 = x\nroles = exchanged(exchanged(roles, 2, 3), 1, 2)",
         costs=("values", "mask"),
     ),
-    mistake(
-        "decoder_block.no_feed_forward",
-        "Count the branches of the task's table, and those of your `forward`.",
-        change="stream_3 = stream_2",
-        costs=("values",),
-    ),
-    mistake(
-        "decoder_block.cross_first",
-        "Read the task's table from top to bottom.",
-        change=(f"{CROSS_FIRST}\nroles = exchanged(roles, 1, 2)", CROSS_FIRST),
-        costs=("values",),
-    ),
-    mistake(
-        "decoder_block.feed_forward_first",
-        "Read the task's table from top to bottom.",
-        change=(f"{NETWORK_SECOND}\nroles = exchanged(roles, 2, 3)", NETWORK_SECOND),
-        costs=("values",),
-    ),
-    mistake(
-        "decoder_block.no_causal_mask",
+    _own("no_feed_forward", COUNT, "stream_3 = stream_2"),
+    _own("cross_first", ORDER, f"{CROSS_FIRST}\nroles = exchanged(roles, 1, 2)", CROSS_FIRST),
+    _own("feed_forward_first", ORDER, f"{NETWORK_SECOND}\nroles = exchanged(roles, 2, 3)", NETWORK_SECOND),
+    _own(
+        "no_causal_mask",
         "Follow `mask` from the signature to the branch that it belongs to.",
-        change="mask = None",
+        "mask = None",
         costs=("mask",),
     ),
-    mistake(
-        "decoder_block.always_causal",
+    _own(
+        "always_causal",
         "Where does the mask come from?",
-        change="mask = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()",
-        costs=("values",),
+        "mask = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()",
     ),
-    mistake(
-        "decoder_block.memory_mask_ignored",
+    _own(
+        "memory_mask_ignored",
         "Follow `memory_mask` from the signature to the branch that it belongs to.",
-        change="memory_mask = None",
+        "memory_mask = None",
         costs=("memory_mask",),
     ),
-    mistake(
-        "decoder_block.masks_exchanged",
+    _own(
+        "masks_exchanged",
         "One mask counts source tokens, the other target tokens. Which attention has which for keys?",
-        change="""
+        """
         wrote_1 = attend(read_1, read_1, memory_mask, n_heads, roles, "self_attention")
         wrote_2 = attend(read_2, memory, mask, n_heads, roles, "cross_attention")
         """,
         costs=("mask", "memory_mask"),
     ),
-    mistake(
-        "decoder_block.causal_memory",
+    _own(
+        "causal_memory",
         "Which mask do you pass to the cross-attention?",
-        change=(
-            "memory_mask = mask",
-            "memory_mask = memory_mask if mask is None else mask if memory_mask is None else mask & memory_mask",
-        ),
+        "memory_mask = mask",
+        "memory_mask = memory_mask if mask is None else mask if memory_mask is None else mask & memory_mask",
         costs=("mask", "memory_mask"),
     ),
-    mistake(
-        "decoder_block.memory_mask_on_both",
+    _own(
+        "memory_mask_on_both",
         "Which mask do you pass to the self-attention?",
-        change=("mask = memory_mask", "mask = mask if mask is None or memory_mask is None else mask & memory_mask"),
+        "mask = memory_mask",
+        "mask = mask if mask is None or memory_mask is None else mask & memory_mask",
         costs=("mask", "memory_mask"),
     ),
-    mistake(
-        "decoder_block.memory_normed",
+    _own(
+        "memory_normed",
         "What does the table say that the cross-attention reads beside the normalised x?",
-        change="memory = norm(memory, roles, 2)",
-        costs=("values",),
+        "memory = norm(memory, roles, 2)",
     ),
-    mistake(
-        "decoder_block.no_residual",
-        "What does each row of the task's table do with the x that it started from?",
-        change=everywhere(*REPLACED),
-        costs=("values",),
+    _own(
+        "no_residual", "What does each row of the task's table do with the x that it started from?", "\n".join(REPLACED)
     ),
     *(
-        mistake(
-            f"decoder_block.no_residual_{number}",
-            "Compare the three lines with each other.",
-            change=change,
-            costs=("values",),
-        )
+        _own(f"no_residual_{number}", "Compare the three lines with each other.", change)
         for number, change in enumerate(REPLACED, 1)
     ),
-    mistake(
-        "decoder_block.residual_of_norm",
-        "What exactly stands on the left of each plus?",
-        change=(everywhere(*OF_NORM), *OF_NORM),
-        costs=("values",),
-    ),
-    mistake(
-        "decoder_block.post_norm",
-        "Look at what the norm is given in each row of the task's table.",
-        change=everywhere(*BARE, *NORMED),
-        costs=("values",),
-    ),
-    mistake(
-        "decoder_block.no_norm",
-        "Look at what each branch is given in the task's table.",
-        change=(everywhere(*BARE), *BARE),
-        costs=("values",),
-    ),
-    mistake(
-        "decoder_block.shared_norm",
+    _own("residual_of_norm", "What exactly stands on the left of each plus?", "\n".join(OF_NORM), *OF_NORM),
+    _own("post_norm", "Look at what the norm is given in each row of the task's table.", "\n".join(BARE + NORMED)),
+    _own("no_norm", "Look at what each branch is given in the task's table.", "\n".join(BARE), *BARE),
+    _own(
+        "shared_norm",
         "How many norms does the task list?",
-        change="read_2 = norm(stream_1, roles, 1)\nread_3 = norm(stream_2, roles, 1)",
-        costs=("values",),
+        "read_2 = norm(stream_1, roles, 1)\nread_3 = norm(stream_2, roles, 1)",
     ),
-    mistake(
-        "decoder_block.shared_attention",
+    _own(
+        "shared_attention",
         "How many attentions does the task list?",
-        change='wrote_2 = attend(read_2, memory, memory_mask, n_heads, roles, "self_attention")',
-        costs=("values",),
+        'wrote_2 = attend(read_2, memory, memory_mask, n_heads, roles, "self_attention")',
     ),
     known(
         "no_output",

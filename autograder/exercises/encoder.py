@@ -47,7 +47,7 @@ def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[s
     if "repeated_block" in slips:
         layers = [0] * build[0]
     elif "other_number" in slips:  # where it is the right one: one more, the last again
-        present = int(weights.get("present", build[0]))
+        present = int(weights["present"]) if "present" in weights else build[0]
         layers = list(range(present)) if present != build[0] else [*layers, layers[-1]]
     elif "one_too_few" in slips:
         layers = layers[:-1]
@@ -57,8 +57,9 @@ def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[s
         layers.reverse()
 
     def norm(t: Tensor) -> Tensor:
-        affine = () if "no_affine" in slips else (weights["norm.gamma"], weights["norm.beta"])
-        return F.layer_norm(t, t.shape[-1:], *affine)
+        if "no_affine" in slips:
+            return F.layer_norm(t, t.shape[-1:])
+        return F.layer_norm(t, t.shape[-1:], weights["norm.gamma"], weights["norm.beta"])
 
     began = x
     if "norm_first" in slips:

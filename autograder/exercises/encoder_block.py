@@ -25,7 +25,7 @@ from autograder.diagnosis.vocabulary import (
 )
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises import encoder_parts as parts
-from autograder.exercises.encoder_parts import of_own_width  # noqa: F401  # changes use it
+from autograder.exercises.attention import tolerance
 from autograder.exercises.feed_forward import FEED_FORWARD
 from headroom import reference
 from headroom.mistakes import mistake
@@ -107,73 +107,53 @@ STAGES = {
 }
 
 
-def _by_half(key: str, name: str, does: str, look: str, first: str, second: str) -> tuple[Mistake, ...]:
-    """A mistake in both halves of the block, and in either of them.
-
-    does: the sentence, with "{}" for the half. first, second: what the steps of the halves become.
-    """
-    both = Mistake(
-        key, name, does.format("A branch"), look, key, f"{first}\n{second}", costs=("attention", "feed_forward")
+def _by_half(name: str, look: str, first: str, second: str) -> tuple[Mistake, ...]:
+    """A mistake in both halves of the block, and in either of them: what the steps of the first and second become."""
+    both = mistake(
+        f"encoder_block.{name}", look, name, change=f"{first}\n{second}", costs=("attention", "feed_forward")
     )
-    return (  # the narrower ones first: the other half may have a mistake of its own
+    halves = (("attention", "attention", first), ("feed_forward", "the feed-forward network", second))
+    each = (
         replace(
             both,
-            key=f"{key}_1",
-            title=f"attention: {name}",
-            sentence=does.format("Attention"),
-            change=first,
-            costs=("attention",),
-        ),
-        replace(
-            both,
-            key=f"{key}_2",
-            title=f"feed-forward network: {name}",
-            sentence=does.format("The feed-forward network"),
-            change=second,
-            costs=("feed_forward",),
-        ),
-        both,
+            key=f"{name}_{number}",
+            title=f"{half.removeprefix('the ')}: {both.title}",
+            sentence=both.sentence.replace("A branch", half[0].upper() + half[1:]),
+            change=change,
+            costs=(costs,),
+        )
+        for number, (costs, half, change) in enumerate(halves, 1)
     )
+    return (*each, both)  # the narrower ones first: the other half may have a mistake of its own
 
 
 BY_HALF = (
     *_by_half(
         "post_norm",
-        "post-norm in place of pre-norm",
-        "{} reads x as it is, and the sum is normalised after it, as in the paper of 2017; here a branch reads a "
-        "normalised copy, and nothing normalises the stream.",
         "Which of the two is inside the other in your lines: the norm or the sum?",
         "first_norm = x\nfirst_sum = normalise(x + attention_output, -1) * norm_1_gamma + norm_1_beta",
         "second_norm = first_sum\nreturn normalise(first_sum + network_output, -1) * norm_2_gamma + norm_2_beta",
     ),
     *_by_half(
         "residual_of_norm",
-        "the residual stream is lost",
-        "{} is added to what it has read, n + f(n) with n = LN(x): x itself does not go on.",
         "Two tensors are added. Is one of them the stream as it came in?",
         "first_sum = first_norm + attention_output",
         "return second_norm + network_output",
     ),
     *_by_half(
         "no_residual",
-        "no residual connection",
-        "{} takes the place of x: what it does not pass on is gone, and so is its gradient.",
         "How many plus signs do the block's two formulas have?",
         "first_sum = attention_output",
         "return network_output",
     ),
     *_by_half(
         "unnormalised",
-        "no norm before the branch",
-        "{} reads x in whatever size the stream has: the norm is left out, or its result is not used.",
         "Follow both norms through `forward`: what does each of them get, and who reads its result?",
         "first_norm = x",
         "second_norm = first_sum",
     ),
     *_by_half(
         "norm_on_branch",
-        "the norm comes after the branch",
-        "{} reads x as it is, and what it finds is normalised before it is added.",
         "Is the norm around the branch, or inside it?",
         "first_norm = x\nfirst_sum = x + normalise(attention_output, -1) * norm_1_gamma + norm_1_beta",
         "second_norm = first_sum\nreturn first_sum + normalise(network_output, -1) * norm_2_gamma + norm_2_beta",
@@ -307,6 +287,7 @@ ENCODER_BLOCK = Exercise(
     mappings=mappings,
     roles=lambda build: parts.roles(reference.EncoderBlock, build, build[1]),
     needs=frozenset(f"attention.w_{role}.weight" for role in "qkvo"),
+    tolerance=tolerance,
     forbidden=parts.DONE_FOR_YOU,
     forbidden_reason=parts.DONE_FOR_YOU_REASON,
     properties=(parts.FILLER_HAS_NO_SAY,),

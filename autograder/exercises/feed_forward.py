@@ -12,16 +12,7 @@ from autograder import reading, rewriting
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import Bias, gelu, linear
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Property, Weights
-from autograder.exercises.encoder_parts import (
-    D_FF,
-    OVERWRITTEN,
-    OWN_WIDTH_SHOWS,
-    UNREGISTERED,
-    fitted,
-    of_own_width,  # noqa: F401  # changes use it
-    roles,
-    stream,
-)
+from autograder.exercises import encoder_parts as parts
 from headroom import reference
 from headroom.mistakes import mistake
 
@@ -33,12 +24,12 @@ def cases(rng: np.random.Generator) -> list[Case]:
     def case(
         tag: str, shape: tuple[int, ...], d_ff: int, source: np.random.Generator, size: float = 1.5, **kwargs: Any
     ) -> Case:
-        x = stream(source, shape, size)
+        x = parts.stream(source, shape, size)
         label = f"x of shape {shape}, d_ff {d_ff}" + {1.5: "", 0.2: ", small values", 12.0: ", large values"}[size]
         return Case(tag, label, (x,), (shape[-1], d_ff), **kwargs)
 
     def sizes(n_axes: int) -> tuple[tuple[int, ...], int]:
-        return tuple(map(int, rng.permutation([2, 3, 4, 5, 6])[:n_axes])), int(rng.choice(D_FF))
+        return tuple(map(int, rng.permutation([2, 3, 4, 5, 6])[:n_axes])), int(rng.choice(parts.D_FF))
 
     equal = case("values", (2, 3, 4), 9, rng)
     x = equal.inputs[0].copy()
@@ -61,19 +52,19 @@ AXES = (
     Axis("tokens", long=70),
     Axis("d_model", build=True),
     Axis("d_ff", least=5, most=13, build=True),
-    OWN_WIDTH_SHOWS,
+    parts.OWN_WIDTH_SHOWS,
 )
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, d_model, d_ff = sizes.values()
-    return Case("values", "", (stream(rng, (batch, tokens, d_model)),), (d_model, d_ff))
+    return Case("values", "", (parts.stream(rng, (batch, tokens, d_model)),), (d_model, d_ff))
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
-    yield fitted(dict(networks[0].tensors), "", *build) if networks else {}
+    yield parts.fitted(dict(networks[0].tensors), "", *build) if networks else {}
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
@@ -116,8 +107,8 @@ def _over_tokens(seen: Evidence) -> bool:
 BENT = "bent_features = {}"  # something else than GELU of the wide features
 
 MISTAKES = (
-    UNREGISTERED,
-    OVERWRITTEN,
+    parts.UNREGISTERED,
+    parts.OVERWRITTEN,
     mistake(
         "feed_forward.over_tokens",
         "A linear layer works on the last axis, a convolution on the one before. Which axis of x holds the features?",
@@ -203,7 +194,7 @@ MISTAKES = (
         "feed_forward.other_width",
         "Follow `d_ff` through `__init__`. Which numbers do your layers' shapes come from?",
         change="""
-        own = of_own_width(roles)
+        own = parts.of_own_width(roles)
         shrink_weight = own["shrink.weight"]
         shrink_bias = own["shrink.bias"]
         wide_features = linear(x, own["expand.weight"], own["expand.bias"])
@@ -245,7 +236,7 @@ FEED_FORWARD = Exercise(
     steps=steps,
     stages=lambda build, inputs, weights: rewriting.values(steps, STAGES, build, inputs, weights),
     mappings=mappings,
-    roles=lambda build: roles(reference.FeedForward, build, 1),
+    roles=lambda build: parts.roles(reference.FeedForward, build, 1),
     needs=frozenset({"expand.weight", "shrink.weight"}),
     properties=(Property("equal tokens give equal results", _equal_tokens_stay_equal),),
 )

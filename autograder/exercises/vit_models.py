@@ -1,19 +1,78 @@
-"""How a student's ViT is read: which parameters are the embedding, [class], positions, encoder and head (lab 7)."""
+"""The models that a ViT is tried as, and how a student's is read: its embedding, [class], positions, blocks, head."""
 
 import itertools
 import re
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from autograder import reading
-from autograder.exercise import Parameter, Weights
+from autograder.covering import Axis, Derived, Only
+from autograder.covering import Sizes as Drawn
+from autograder.exercise import Case, Parameter, Weights
 from autograder.exercises.patches import flat_map
 from autograder.reading import Parameters
 
 # image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff
 Sizes = tuple[int, int, int, int, int, int, int, int]
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """One block where it is enough. All widths of a model differ, so that a parameter has one way to be read."""
+
+    def case(tag: str, batch: int, build: Sizes, visible: bool = False, **kwargs: Any) -> Case:
+        image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff = build
+        source = np.random.default_rng(7) if visible else rng
+        images = source.normal(size=(batch, channels, image_size, image_size))
+        label = (
+            f"images of shape {images.shape}, patch_size {patch_size}, {n_classes} classes, d_model {d_model}, "
+            f"{n_layers} block{'s' * (n_layers > 1)}, {n_heads} heads, d_ff {d_ff}"
+        )
+        return Case(tag, label, (images,), build, visible=visible, **kwargs)
+
+    n_classes = int(rng.choice([6, 7, 11]))
+    return [
+        case("values", 2, (6, 3, 1, 7, 8, 1, 2, 20), visible=True, differentiate=True),
+        case("values", 3, (6, 3, 1, n_classes, 12, 1, 3, 18), differentiate=True),
+        case("depth", 2, (6, 3, 1, 7, 8, 3, 2, 20), visible=True),
+        case("depth", 3, (6, 2, 1, n_classes, 8, 2, 4, 14), differentiate=True),
+        case("sizes", 2, (4, 2, 3, 3, 8, 1, 2, 22), visible=True),
+        case("sizes", 1, (6, 2, 3, n_classes, 15, 1, 5, 24)),
+        case("manners", 2, (6, 3, 1, 7, 8, 2, 2, 20), dtype="float32"),
+    ]
+
+
+# All widths of a model differ, and no product is another: a parameter has one way to be read.
+AXES = (
+    Axis("batch", most=4),
+    Axis("side", least=2, most=3, build=True),
+    Axis("patch_size", most=3, build=True),
+    Axis("channels", most=3, build=True),
+    Axis("n_classes", least=2, most=11, build=True),
+    Axis("n_layers", most=2, build=True),
+    Axis("n_heads", most=4, build=True),
+    Axis("d_head", least=2, most=4, build=True),
+    Axis("d_ff", least=14, most=24, build=True),
+    Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
+    Derived("patch", lambda sizes: sizes["channels"] * sizes["patch_size"] ** 2, build=True),
+    Derived("places", lambda sizes: sizes["side"] ** 2 + 1, build=True),
+    Only(lambda sizes: sizes["patch"] != sizes["places"] - 1),
+    Only(lambda sizes: len({sizes[name] for name in ("n_classes", "d_ff", "d_model", "patch", "places")}) == 5),
+    Only(lambda sizes: sizes["d_ff"] % sizes["d_model"] != 0 and sizes["d_model"] > 3 and sizes["patch"] > 1),
+)
+
+
+def drawn(sizes: Drawn, rng: np.random.Generator) -> Case:
+    batch, side, patch_size, channels, n_classes, n_layers, n_heads, _, d_ff, d_model, _, _ = sizes.values()
+    images = rng.normal(size=(batch, channels, side * patch_size, side * patch_size))
+    build = (side * patch_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff)
+    return Case("depth" if n_layers > 1 else "sizes", "", (images,), build)
+
+
+# --- Reading a student's parameters ------------------------------------------------------------------------------
 
 
 class _Left:
