@@ -80,6 +80,7 @@ class Case:
             sizes; each call gets its piece, the other inputs, and the state that the call before returned (None at
             first), and returns (output, state). The outputs are put together again. Reference and variation are
             called in the same turns, with weights that have drifted as far.
+        scale: all weights are multiplied by it: of a norm, nothing else makes large what comes after it.
         drift: between two turns, all weights are multiplied by it. What was computed in an earlier turn and kept
             shows in the result; what is computed again does too.
         answer: what the judge compares with where there is no reference, such as labels; never sent to the probe.
@@ -95,6 +96,7 @@ class Case:
     dtype: str = "float64"
     single: bool = True
     steps: tuple[int, ...] | None = None
+    scale: float = 1.0
     drift: float = 1.0
     answer: Any = None
     sizes: Sizes | None = None
@@ -175,7 +177,8 @@ class Mistake:
         slot: two mistakes of one slot exclude each other, so that no pair is made of them. Those that replace the
             same step do so anyway.
         change: the steps of the right answer (`Exercise.steps`) that are written otherwise, as `autograder.rewriting`
-            reads them; several, where the same mistake is made in several ways.
+            reads them; several, where the same mistake is made in several ways. Where there is a `variation`, of the
+            steps that it runs.
         also: for an exercise that has a `variation`, its further switches: the same mistake in other ways.
         sign: recognises it from evidence other than outputs, where outputs cannot tell.
         costs: the criteria that it breaks by itself. What the student's code does is then judged as if the mistake

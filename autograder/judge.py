@@ -133,6 +133,8 @@ class _Trial:
             if "not_a_module" in reply:
                 return not_judged(name, f"{name}(…) is {_a(_text(reply['not_a_module']))}, not an nn.Module.")
             self.parameters[i] = self._draw(reply, self.rngs[i])
+            for _, tensor in self.parameters[i].values():
+                tensor.data *= case.scale
             self.loose = self.loose or tuple(
                 {"name": _text(item.get("name")), "kind": _text(item.get("kind"))} for item in _dicts(reply, "loose")
             )
@@ -822,7 +824,7 @@ class _Trial:
                 continue
             try:
                 stages = self.exercise.stages(self.cases[i].build, self.leaves[i], weights[i])
-            except (RuntimeError, KeyError, ValueError):  # a reading that does not fit
+            except (RuntimeError, KeyError, ValueError, TypeError):  # a reading that does not fit
                 continue
             found = [_among(value.detach().numpy(), traced) for value in stages.values()]
             ways.append((max((n for n, there in enumerate(found, 1) if there), default=0), tuple(stages), found))

@@ -880,7 +880,7 @@ class _Search:
             if not output.requires_grad:
                 return None
             (gradient,) = torch.autograd.grad(output, leaf, cotangent(tuple(output.shape)))
-        except (RuntimeError, KeyError, ValueError, IndexError):
+        except (RuntimeError, KeyError, ValueError, IndexError, TypeError):  # a role that is not there is None in steps
             return None
         return output.detach().numpy(), gradient.numpy()
 

@@ -15,7 +15,7 @@ import functools
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -50,6 +50,14 @@ def run(steps: Steps, changes: tuple[str, ...], build: Any, inputs: tuple[Any, .
                 names[axis] = names[tensor].size(place)
         names[line.name] = eval(line.code, names)
     return names[RESULT]
+
+
+def values(
+    steps: Steps, called: Mapping[str, str], build: Any, inputs: tuple[Any, ...], weights: dict[str, Any]
+) -> dict[str, Any]:
+    """The values of some of the steps, by what `called` says that each is called, such as "scores": "the scores"."""
+    change = f"return {', '.join(called)},"
+    return dict(zip(called.values(), run(steps, (change,), build, inputs, weights), strict=True))
 
 
 def replaced(change: str) -> frozenset[str]:

@@ -93,8 +93,8 @@ EXPLAINED = [
     ("RMSNorm", "EpsSquared", "`eps` is squared"),
     ("softmax_backward", "off_diagonal_twice", "the row terms are also multiplied by 2"),
     ("sequence_loss", "ignores_0", "for the counted tokens, a fixed 0 is used, whatever `pad` is"),
-    ("MultiHeadSelfAttention", "ReluOnQueries", "the queries are put through ReLU"),
-    ("MultiHeadSelfAttention", "DetachedScores", "no gradient flows back through the scores"),
+    ("MultiHeadSelfAttention", "ReluOnQueries", "the projected queries are put through ReLU"),
+    ("MultiHeadSelfAttention", "DetachedScores", "no gradient flows back through the raw scores"),
 ]
 
 

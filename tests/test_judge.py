@@ -278,6 +278,23 @@ def test_what_was_kept_of_earlier_turns_shows():
     assert not verdict.passed and [m.key for m in verdict.mistakes] == ["again"]
 
 
+def test_a_case_can_have_larger_weights():
+    def largest(scale: float) -> float:
+        seen = []
+
+        class Remembers(Accumulate):
+            def forward(self, x, state=None):
+                seen.append(float(self.weight.detach().abs().max()))
+                return super().forward(x, state)
+
+        (case,) = IN_TURNS.cases(np.random.default_rng(0))
+        cases = [dataclasses.replace(case, scale=scale, drift=1.0)]
+        judged(dataclasses.replace(IN_TURNS, cases=lambda rng: cases), Remembers)
+        return max(seen)
+
+    assert largest(5.0) == pytest.approx(5 * largest(1.0))
+
+
 def test_a_state_left_on_the_module_shows_when_it_is_called_again():
     class Sticky(Accumulate):
         sums = None

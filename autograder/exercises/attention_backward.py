@@ -8,10 +8,10 @@ from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import size, total, transpose
-from autograder.exercise import Case, Criterion, Exercise, Property
-from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, OVERWRITTEN, in_tensors
+from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
+from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, OVERWRITTEN
+from autograder.exercises.known import mistake
 from autograder.exercises.softmax_backward import OVER, SOFTMAX_BACKWARD
-from headroom.mistakes import mistake
 from headroom.reference import by_hand
 
 
@@ -233,7 +233,7 @@ ATTENTION_BACKWARD = Exercise(
     cases=cases,
     axes=AXES,
     drawn=drawn,
-    reference=in_tensors(by_hand.attention_backward),
+    reference=in_numpy(by_hand.attention_backward),
     steps=steps,
     properties=(Property("keys that nobody looks at learn nothing", _hidden_learn_nothing),),
     library="numpy",

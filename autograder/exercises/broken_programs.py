@@ -6,7 +6,7 @@ What students are given stands in the lab's notebook.
 """
 
 from autograder.exercise import Criterion
-from headroom.mistakes import mistake
+from autograder.exercises.known import mistake
 
 KEPT = Criterion("manners", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
 OVERWRITTEN = mistake(

@@ -10,8 +10,8 @@ from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.diagnosis.vocabulary import alternate, arange, column, cos, looked_up, sin, size
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
+from autograder.exercises.known import mistake
 from headroom import reference
-from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

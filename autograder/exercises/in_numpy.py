@@ -1,15 +1,9 @@
 """What the exercises share that are written in NumPy: backwards of softmax, LayerNorm and attention (lab 9)."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-import torch
-from torch import Tensor
 
 from autograder.covering import Axis
-from autograder.exercise import Answer, Inputs, Weights
-from headroom.mistakes import mistake
+from autograder.exercises.known import mistake
 from headroom.reference import by_hand
 
 # What others have that does the differentiating, or the layer backwards, by what runs.
@@ -36,18 +30,6 @@ OVERWRITTEN = mistake(
 )
 
 LEADING = (Axis("batch", most=4), Axis("tokens", long=70))  # whatever stands before the last axis
-
-
-def in_tensors(function: Callable[..., Any]) -> Callable[[None, Inputs, Weights], Answer]:
-    """A function of arrays as a reference."""
-
-    def of_tensors(build: None, inputs: Inputs, weights: Weights) -> Answer:
-        answer = function(*(value.detach().numpy() if isinstance(value, Tensor) else value for value in inputs))
-        if isinstance(answer, tuple):
-            return tuple(torch.from_numpy(np.array(part)) for part in answer)
-        return torch.from_numpy(np.array(answer))
-
-    return of_tensors
 
 
 def shares(

@@ -10,8 +10,8 @@ from autograder import reading
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Weights
+from autograder.exercises.known import mistake
 from headroom import reference
-from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import mean, square, total
-from autograder.exercise import Case, Criterion, Exercise, Property
-from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, LEADING, OVERWRITTEN, in_tensors, sums_to_0
-from headroom.mistakes import mistake
+from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
+from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, LEADING, OVERWRITTEN, sums_to_0
+from autograder.exercises.known import mistake
 from headroom.reference import by_hand
 
 
@@ -82,7 +82,7 @@ def steps(
     return d_x, d_gamma, d_beta
 
 
-right_answer = in_tensors(by_hand.layer_norm_backward)
+right_answer = in_numpy(by_hand.layer_norm_backward)
 
 
 def _parts_agree(

@@ -22,8 +22,8 @@ from autograder.diagnosis.vocabulary import (
 )
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
 from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
+from autograder.exercises.known import mistake
 from headroom import reference
-from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -11,9 +11,9 @@ from autograder import reading
 from autograder.covering import Sizes
 from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
+from autograder.exercises.known import mistake
 from autograder.exercises.layer_norm import AXES, LAYER_NORM
 from headroom import reference
-from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -9,8 +9,8 @@ from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import at_ids, logarithms, total, unlike, without_first, without_last
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
+from autograder.exercises.known import mistake
 from headroom import reference
-from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -7,17 +7,16 @@ from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import total
-from autograder.exercise import Case, Criterion, Exercise, Property
+from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
 from autograder.exercises.in_numpy import (
     AUTOGRAD,
     AUTOGRAD_REASON,
     LEADING,
     OVERWRITTEN,
-    in_tensors,
     shares,
     sums_to_0,
 )
-from headroom.mistakes import mistake
+from autograder.exercises.known import mistake
 from headroom.reference import by_hand
 
 
@@ -145,7 +144,7 @@ SOFTMAX_BACKWARD = Exercise(
     cases=cases,
     axes=AXES,
     drawn=drawn,
-    reference=in_tensors(by_hand.softmax_backward),
+    reference=in_numpy(by_hand.softmax_backward),
     steps=steps,
     properties=(
         Property("each row sums to 0", lambda case, d_scores: sums_to_0(d_scores)),

@@ -54,8 +54,8 @@ def configure(c: Config, course: Path) -> None:
     ]
     c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
 
-    # Feedback pages are one file each, without scripts. Formgrader's view of a submission is nbgrader's own page: what is
-    # a student's in it goes through the same filters, so that it neither runs nor takes long.
+    # Feedback pages are one file each, without scripts. Formgrader's view of a submission is nbgrader's own page: what
+    # is a student's in it goes through the same filters, so that it neither runs nor takes long.
     c.GenerateFeedback.exporter_class = "autograder.pipeline.feedback.FeedbackExporter"
     c.GenerateFeedback.preprocessors = ["nbgrader.preprocessors.GetGrades"]
     c.HTMLExporter.sanitize_html = True

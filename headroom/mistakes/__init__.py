@@ -5,8 +5,7 @@ sentence on what the wrong code does. Lectures, widgets and the graders' exercis
 as `layer_norm.no_root`.
 """
 
-from autograder.exercise import Mistake
-from headroom.mistakes.catalogue import mistake
+from headroom.mistakes.catalogue import Fact, fact
 from headroom.mistakes.switches import MISTAKES, Switch, broken
 
-__all__ = ["MISTAKES", "Mistake", "Switch", "broken", "mistake"]
+__all__ = ["MISTAKES", "Fact", "Switch", "broken", "fact"]

@@ -2,20 +2,27 @@
 
 import functools
 import tomllib
+from dataclasses import dataclass
 from importlib import resources
-from typing import Any
-
-from autograder.exercise import Mistake
 
 
-def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake:
-    """A known mistake, such as `layer_norm.no_root`, with what a grader adds.
+@dataclass(frozen=True)
+class Fact:
+    """What is known of a mistake.
 
-    Args:
-        name: the file of this folder that knows it, and its key there.
-        look: where a student should look.
-        slot: what it excludes.
-        graded: further attributes of `Mistake`, such as `change` and `costs`.
+    Attributes:
+        key: by which programs know it, such as "no_root".
+        title: what it is called.
+        sentence: what the wrong code does.
+    """
+
+    key: str
+    title: str
+    sentence: str
+
+
+def fact(name: str) -> Fact:
+    """What is known of a mistake, such as `layer_norm.no_root`: the file of this folder that knows it, and its key there.
 
     Raises:
         LookupError: no such mistake is known.
@@ -24,10 +31,11 @@ def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake
     facts = _facts(topic)
     if key not in facts:
         raise LookupError(f"{name!r} is no known mistake; {topic or 'no name'} has {', '.join(facts) or 'none'}")
-    return Mistake(key, facts[key]["title"], facts[key]["sentence"], look, slot, **graded)
+    return facts[key]
 
 
 @functools.cache
-def _facts(topic: str) -> dict[str, dict[str, str]]:
+def _facts(topic: str) -> dict[str, Fact]:
     file = resources.files("headroom.mistakes") / f"{topic}.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    table = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return {key: Fact(key, told["title"], told["sentence"]) for key, told in table.items()}

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headroom.mistakes.catalogue import mistake
+from headroom.mistakes.catalogue import fact
 from headroom.reference import (
     CPVT,
     PVT,
@@ -73,17 +73,17 @@ class Switch:
     @property
     def name(self) -> str:
         """By which `broken` knows it."""
-        return mistake(self.fact).key
+        return fact(self.fact).key
 
     @property
     def title(self) -> str:
         """What it is called."""
-        return mistake(self.fact).title
+        return fact(self.fact).title
 
     @property
     def sentence(self) -> str:
         """What the wrong code does."""
-        return mistake(self.fact).sentence
+        return fact(self.fact).sentence
 
     def applies(self, model: nn.Module) -> bool:
         """Whether `model` has a part in which this mistake can be made."""

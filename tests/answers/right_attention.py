@@ -274,7 +274,7 @@ def with_helpers(query, key, value, mask=None, dropout=None):
     """A helper, other names, another argument that nobody passes."""
     logits = helper_scores(query, key)
     if mask is not None:
-        logits = logits.masked_fill(torch.logical_not(mask), -1e4)
+        logits = logits.masked_fill(torch.logical_not(mask), -1e9)
     p_attn = logits.softmax(dim=-1)
     if dropout is not None:
         p_attn = dropout(p_attn)

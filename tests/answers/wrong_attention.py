@@ -705,6 +705,17 @@ def undivided_and_inverted(q, k, v, mask=None):
 
 
 @answers("scaled_dot_product_attention")
+def filled_with_minus_100(q, k, v, mask=None):
+    return finished(scored(q, k), v, mask, fill=-100.0)
+
+
+@answers("scaled_dot_product_attention")
+def filled_with_minus_10000(q, k, v, mask=None):
+    """As for half precision; scores can be lower than that."""
+    return finished(scored(q, k), v, mask, fill=-1e4)
+
+
+@answers("scaled_dot_product_attention")
 def values_unchanged(q, k, v, mask=None):
     return v, torch.eye(v.size(-2)).expand(*v.shape[:-1], -1)
 

@@ -1097,3 +1097,22 @@ class KeysMixedIn(Keeps):
         if cache is not None:
             k = k + cache[0].mean(2, keepdim=True)
         return super().put(cache, q, k, v)
+
+
+@answers("CachedSelfAttention")
+class CachedFilledWithMinus10000(Keeps):
+    def weigh(self, scores, seen):
+        return scores.masked_fill(~seen, -1e4).softmax(-1)
+
+    def forward(self, x, cache=None):
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        q, k, v, cache = self.put(cache, q, k, v)
+        weights = self.weigh(q @ k.mT / math.sqrt(q.size(-1)), self.hide(q.size(2), k.size(2)))
+        return self.end(weights @ v, x), cache
+
+
+@answers("CachedSelfAttention")
+class CachedNaiveSoftmax(CachedFilledWithMinus10000):
+    def weigh(self, scores, seen):
+        powers = scores.masked_fill(~seen, -math.inf).exp()
+        return powers / powers.sum(-1, keepdim=True)

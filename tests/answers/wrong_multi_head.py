@@ -1,6 +1,6 @@
 """Wrong answers to lab 2, written as students write them; `answers` names their mistakes, or none that is on a list.
 
-None of this is made from the exercise's own `variation`.
+None of this is made from the exercise's own changes.
 """
 
 import math
@@ -464,6 +464,27 @@ class WeakFill(Scaled):
 
     def weigh(self, scores, mask):
         return (scores if mask is None else scores.masked_fill(~mask, -3.0)).softmax(-1)
+
+
+@answers("MultiHeadSelfAttention")
+class FilledWithMinus100(Scaled):
+    def weigh(self, scores, mask):
+        return (scores if mask is None else scores.masked_fill(~mask, -100.0)).softmax(-1)
+
+
+@answers("MultiHeadSelfAttention")
+class FilledWithMinus10000(Scaled):
+    """As for half precision; scores can be lower than that."""
+
+    def weigh(self, scores, mask):
+        return (scores if mask is None else scores.masked_fill(~mask, -1e4)).softmax(-1)
+
+
+@answers("MultiHeadSelfAttention")
+class NaiveSoftmax(Scaled):
+    def weigh(self, scores, mask):
+        powers = torch.exp(scores if mask is None else scores.masked_fill(~mask, -math.inf))
+        return powers / powers.sum(-1, keepdim=True)
 
 
 @answers("MultiHeadSelfAttention")

@@ -1,48 +1,53 @@
 """Self-attention that keeps the keys and values of earlier tokens (lab 6)."""
 
-import math
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import reading
+from autograder import reading, rewriting
 from autograder.covering import Axis, Choice, Sizes
-from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Weights
+from autograder.diagnosis.vocabulary import INF, Bias, hide, linear, merge_heads, size, softmax, split_heads, transpose
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Weights
 from autograder.exercises import multi_head
-from autograder.exercises.decoder import known, project, split_heads
+from autograder.exercises.attention import FORBIDDEN, extreme, tolerance
+from autograder.exercises.known import mistake
+from autograder.exercises.multi_head_self_attention import MULTI_HEAD_SELF_ATTENTION
 from headroom import reference
-from headroom.mistakes import mistake
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
-    """A whole text in one call, token by token, in pieces; last in pieces between which the weights change."""
+    """A whole text in one call, token by token, in pieces; then with weights that change, and scores that overflow."""
     visible = np.random.default_rng(63)
 
     def case(tag: str, steps: tuple[int, ...], source: np.random.Generator, batch: int = 5, **kwargs: Any) -> Case:
-        d_head, n_heads = (2, 3) if batch == 5 else (4, 2)
-        x = source.normal(size=(batch, sum(steps), n_heads * d_head))
+        d_head, n_heads = (2, 3) if batch == 5 else (5, 4) if "single" in kwargs else (4, 2)
+        shape = (batch, sum(steps), n_heads * d_head)
+        x = extreme(source, shape) if "single" in kwargs else source.normal(size=shape)
         how = "in one call" if len(steps) == 1 else f"in calls of {', '.join(map(str, steps))}"
         label = f"batch {batch}, {sum(steps)} tokens {how}, d_model {n_heads * d_head}, {n_heads} heads"
         label += ", weights changed between the calls" if "drift" in kwargs else ""
+        label += ", scores of ±10⁵" if "single" in kwargs else ""
         return Case(tag, label, (x,), (n_heads * d_head, n_heads), steps=steps, **kwargs)
 
     return [
         case("whole", (4,), visible, visible=True, differentiate=True),
         case("whole", (7,), rng, batch=3, differentiate=True),
+        case("whole", (5,), rng, batch=6, single=False),
         case("steps", (1, 1, 1, 1), visible, visible=True),
-        case("steps", (1,) * 5, rng, batch=3),
         case("pieces", (3, 4), visible, visible=True),
         case("pieces", tuple(map(int, rng.permutation([4, 1, 2]))), rng, batch=3),
         case("pieces", (10, 1, 6), rng, batch=1),
+        case("pieces", (3, 3), rng, batch=6, single=False),
         case("kept", (3, 1, 4), visible, visible=True, drift=1.25),
         case("kept", tuple(map(int, rng.permutation([1, 2, 4]))), rng, batch=3, drift=0.8),
         case("manners", (2, 1), rng, batch=3, dtype="float32"),
     ]
 
 
-SIZES = (
+AXES = (
     Axis("batch", most=4),
     Axis("tokens", long=40),
     *multi_head.HEADS,
@@ -70,60 +75,60 @@ def right_answer(build: Build, inputs: Inputs, weights: Weights) -> tuple[Tensor
     return reading.call(module, multi_head.for_reference(weights, build[0]), (x, mask), cache=cache), cache
 
 
-def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> tuple[Tensor, object]:
-    """One call of cached self-attention with mistakes switched on."""
-    x, before = inputs
-    n_heads, new = build[1], x.size(1)
-    if "recomputed" in slips:
-        x = x if before is None else torch.cat([before, x], dim=1)
-        before = None
-    by = {"q": "q", "k": "k", "v": "v"}
-    if "shared_qk" in slips:
-        by["k"] = "q"
-    elif "k_for_v" in slips:
-        by["v"] = "k"
-    elif "shared_qkv" in slips:
-        by = dict.fromkeys("qkv", next((r for r in "qkv" if f"{r}_weight" in weights), "o"))
-    own = tuple(split_heads(project(x, weights, by[r]), n_heads, slips) for r in "qkv")
-    q, k, v = own
-    if before is not None and "cache_unused" not in slips:
-        axis = next((place for place, key in enumerate(AXES) if key in slips), -2)
-        joined = [
-            torch.cat([new, old] if "new_first" in slips else [old, new], dim=axis)
-            for old, new in zip(before, own, strict=True)
-        ]
-        q = joined[0] if "queries_kept" in slips else q
-        k = joined[1]
-        v = v if "values_not_kept" in slips else joined[2]
-    if "recomputed" in slips:
-        state = x
-    else:
-        state = own if "only_new_kept" in slips else (q, v, k) if "exchanged" in slips else (q, k, v)
-    scores = q @ k.mT
-    if "unscaled" not in slips:
-        scores = scores / math.sqrt(build[0] if "by_d_model" in slips else q.size(-1))
+def one_call(
+    x: Annotated[Tensor, "batch tokens features"],
+    cache: Any,
+    /,
+    d_model: int,
+    n_heads: int,
+    *,
+    q_weight: Tensor,
+    k_weight: Tensor,
+    v_weight: Tensor,
+    o_weight: Tensor,
+    q_bias: Bias,
+    k_bias: Bias,
+    v_bias: Bias,
+    o_bias: Bias,
+) -> tuple[Tensor, Any]:
+    """One call, step by step; the cache holds keys and values."""
+    projected_queries = linear(x, q_weight, q_bias)
+    projected_keys = linear(x, k_weight, k_bias)
+    projected_values = linear(x, v_weight, v_bias)
+    queries = split_heads(projected_queries, n_heads)
+    keys = split_heads(projected_keys, n_heads)
+    values = split_heads(projected_values, n_heads)
+    all_keys = keys if cache is None else torch.cat((cache[0], keys), -2)
+    all_values = values if cache is None else torch.cat((cache[1], values), -2)
+    d_head = size(queries, -1)
+    raw_scores = queries @ transpose(all_keys, -2, -1)
+    scores = raw_scores / d_head**0.5
     every = torch.ones(scores.shape[-2:], dtype=torch.bool)
-    if "mask_from_the_first" in slips:
-        mask = every.tril()
-    elif "mask_of_the_new" in slips:
-        mask = torch.ones(new, new, dtype=torch.bool).tril()
-    elif "no_self" in slips:
-        mask = every.tril(every.size(1) - every.size(0) - 1)
-    else:
-        mask = every.tril(every.size(1) - every.size(0))
-    if "no_causal_mask" not in slips:
-        scores = scores.masked_fill(~mask, -math.inf)
-    heads = scores.softmax(-2 if "columns" in slips else -1) @ v
-    if "no_transpose" in slips:
-        merged = heads.flatten(-2)
-    else:
-        merged = heads.reshape(*x.shape) if "view_merge" in slips else heads.transpose(1, 2).flatten(-2)
-    out = merged if "no_output" in slips else project(merged, weights, "o")
-    out = out + x if "residual" in slips else out
-    return (out[:, -new:] if "recomputed" in slips else out), state
+    mask = every.tril(every.size(1) - every.size(0))
+    visible_scores = hide(scores, mask, -INF)
+    weights = softmax(visible_scores, -1)
+    means = weights @ all_values
+    merged_heads = merge_heads(means)
+    output = linear(merged_heads, o_weight, o_bias)
+    return output, (all_keys, all_values)
 
 
-AXES = ("over_batch", "over_heads", "", "over_features")  # the axes of (batch, heads, tokens, d_head)
+def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Any:
+    """One call with mistakes switched on."""
+    known = (item for mistake in MISTAKES for item in mistake.changes.items())
+    changes = tuple(change for switch, change in known if switch in slips)
+    return rewriting.run(one_call, changes, build, inputs, weights)
+
+
+def known(key: str, *costs: str) -> Mistake:
+    """A mistake of lab 2, made in the same way here, with what it costs here."""
+    return replace(MULTI_HEAD_SELF_ATTENTION.mistake(key), costs=costs)
+
+
+JOINED = """
+    all_keys = keys if cache is None else torch.cat((cache[0], keys), {0})
+    all_values = values if cache is None else torch.cat((cache[1], values), {0})
+    """
 
 MISTAKES = (
     known("unregistered"),
@@ -131,68 +136,80 @@ MISTAKES = (
     mistake(
         "cached_self_attention.recomputed",
         "What do you put into the cache? What is left to compute of an earlier token in the next call?",
-        "kept",
+        change="""
+        new = x.size(1)
+        x = x if cache is None else torch.cat((cache, x), 1)
+        cache = None
+        projected_queries = linear(x, q_weight, q_bias)
+        return output[:, -new:], x
+        """,
         costs=("kept",),
     ),
     mistake(
         "cached_self_attention.cache_unused",
         "Follow the cache: out of one call, into the next, up to the scores.",
-        "kept",
+        change="all_keys = keys\nall_values = values",
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.only_new_kept",
         "How many tokens does your cache hold after three calls?",
-        "kept",
+        change="return output, (keys, values)",
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.new_first",
         "In which order are the two joined, and which columns does the mask hide?",
-        "joined",
+        change="""
+        all_keys = keys if cache is None else torch.cat((keys, cache[0]), -2)
+        all_values = values if cache is None else torch.cat((values, cache[1]), -2)
+        """,
         costs=("pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.over_features",
         "Print the shapes of keys and values after the second call. Which axis counts tokens once the heads are split?",
-        "joined",
-        also=("over_heads", "over_batch", "values_not_kept"),
+        change=(JOINED.format(-1), JOINED.format(1), JOINED.format(0), "all_values = values"),
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.queries_kept",
         "How many rows should one call return? Which of q, k and v does an earlier token still need?",
-        "queries",
+        change="""
+        new_queries = split_heads(projected_queries, n_heads)
+        queries = new_queries if cache is None else torch.cat((cache[2], new_queries), -2)
+        return output, (all_keys, all_values, queries)
+        """,
         costs=("shape", "steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.exchanged",
         "In which order do you put them in, and in which do you take them out?",
-        "exchanged",
+        change="return output, (all_values, all_keys)",
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.no_causal_mask",
         "Send a text of several tokens through in one call. What may its first token see?",
-        "mask",
+        change="mask = None",
         costs=("whole", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.mask_from_the_first",
         "The first row of the mask belongs to the first *new* token. How many keys may that see?",
-        "mask",
+        change="mask = every.tril()",
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.mask_of_the_new",
         "Which two numbers are the shape of the scores in the second call?",
-        "mask",
+        change="mask = torch.ones(tokens, tokens, dtype=torch.bool).tril()",
         costs=("pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.no_self",
         "Print the mask's first row.",
-        "mask",
+        change="mask = every.tril(every.size(1) - every.size(0) - 1)",
     ),
     known("view_split", "whole"),
     known("no_transpose", "whole"),
@@ -224,13 +241,14 @@ CACHED_SELF_ATTENTION = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
-    axes=SIZES,
+    axes=AXES,
     drawn=drawn,
     reference=right_answer,
     variation=variation,
     mappings=reading.four_maps,
     roles=multi_head.roles,
-    needs=frozenset({"q_weight", "k_weight", "v_weight", "o_weight"}),
-    forbidden=multi_head.MULTI_HEAD_SELF_ATTENTION.forbidden,
+    needs=multi_head.NEEDS,
+    forbidden=FORBIDDEN,
     forbidden_reason="The task is to write attention and its cache yourself, around the function that is given.",
+    tolerance=tolerance,
 )

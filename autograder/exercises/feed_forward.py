@@ -1,0 +1,242 @@
+"""FeedForward: two linear maps with a GELU between them (lab 5)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+import numpy as np
+from torch import Tensor
+
+from autograder import reading, rewriting
+from autograder.covering import Axis, Sizes
+from autograder.diagnosis.vocabulary import Bias, gelu, linear
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Property, Weights
+from autograder.exercises import encoder_parts as parts
+from autograder.exercises.known import mistake
+from headroom import reference
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """Any number of leading axes, and values where the non-linearities differ most and least."""
+    visible = np.random.default_rng(5)
+
+    def case(
+        tag: str, shape: tuple[int, ...], d_ff: int, source: np.random.Generator, size: float = 1.5, **kwargs: Any
+    ) -> Case:
+        x = parts.stream(source, shape, size)
+        label = f"x of shape {shape}, d_ff {d_ff}" + {1.5: "", 0.2: ", small values", 12.0: ", large values"}[size]
+        return Case(tag, label, (x,), (shape[-1], d_ff), **kwargs)
+
+    def sizes(n_axes: int) -> tuple[tuple[int, ...], int]:
+        return tuple(map(int, rng.permutation([2, 3, 4, 5, 6])[:n_axes])), int(rng.choice(parts.D_FF))
+
+    equal = case("values", (2, 3, 4), 9, rng)
+    x = equal.inputs[0].copy()
+    x[1, 2] = x[0, 0]
+    return [
+        case("values", (2, 5, 6), 11, visible, visible=True, differentiate=True),
+        case("values", *sizes(3), rng, differentiate=True),
+        replace(equal, label=equal.label + ", two tokens equal", inputs=(x,)),
+        case("activation", (2, 3, 4), 7, visible, 0.2, visible=True),
+        case("activation", *sizes(3), rng, 12.0),
+        case("axes", (4, 5), 9, visible, visible=True),
+        case("axes", *sizes(1), rng),
+        case("axes", *sizes(4), rng, differentiate=True),
+        case("manners", (2, 3, 5), 13, rng, dtype="float32"),
+    ]
+
+
+AXES = (
+    Axis("batch", most=4),
+    Axis("tokens", long=70),
+    Axis("d_model", build=True),
+    Axis("d_ff", least=5, most=13, build=True),
+    parts.OWN_WIDTH_SHOWS,
+)
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batch, tokens, d_model, d_ff = sizes.values()
+    return Case("values", "", (parts.stream(rng, (batch, tokens, d_model)),), (d_model, d_ff))
+
+
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
+    """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
+    networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
+    yield parts.fitted(dict(networks[0].tensors), "", *build) if networks else {}
+
+
+def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
+    return reading.call(reading.empty(reference.FeedForward, build), weights, inputs)
+
+
+def steps(
+    x: Annotated[Tensor, "batch tokens features"],
+    /,
+    d_model: int,
+    d_ff: int,
+    *,
+    expand_weight: Annotated[Tensor, "", "the first map"],
+    expand_bias: Annotated[Bias, "", "the bias of the first map"],
+    shrink_weight: Annotated[Tensor, "", "the second map"],
+    shrink_bias: Annotated[Bias, "", "the bias of the second map"],
+) -> Tensor:
+    """The feed-forward network, step by step."""
+    wide_features = linear(x, expand_weight, expand_bias)
+    bent_features = gelu(wide_features)
+    return linear(bent_features, shrink_weight, shrink_bias)
+
+
+STAGES = {"wide_features": "the widened tokens", "bent_features": "their GELU"}
+
+
+def _over_tokens(seen: Evidence) -> bool:
+    """A map that wants d_model numbers got as many as there are tokens."""
+    _, tokens, d_model = seen.cases[0].inputs[0].shape
+    for message in seen.errors[:1]:
+        product = re.search(r"\(\d+x(\d+) and (\d+)x\d+\)", message)
+        channels = re.search(r"to have (\d+) channels, but got (\d+)", message)
+        if product and (int(product[1]), int(product[2])) == (tokens, d_model):
+            return True
+        if channels and (int(channels[2]), int(channels[1])) == (tokens, d_model):
+            return True
+    return False
+
+
+BENT = "bent_features = {}"  # something else than GELU of the wide features
+
+MISTAKES = (
+    parts.UNREGISTERED,
+    parts.OVERWRITTEN,
+    mistake(
+        "feed_forward.over_tokens",
+        "A linear layer works on the last axis, a convolution on the one before. Which axis of x holds the features?",
+        sign=_over_tokens,
+    ),
+    mistake(
+        "feed_forward.no_activation",
+        "What stands between the two maps in the formula?",
+        change=BENT.format("wide_features"),
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.relu",
+        "Compare the name of your non-linearity with the one in the task.",
+        change=BENT.format("relu(wide_features)"),
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.silu",
+        "Compare the name of your non-linearity with the one in the task.",
+        change=tuple(
+            BENT.format(bend)
+            for bend in (
+                "silu(wide_features)",
+                "tanh(wide_features)",
+                "sigmoid(wide_features)",
+                "F.leaky_relu(wide_features)",
+                "F.elu(wide_features)",
+                "softmax(wide_features, -1)",
+            )
+        ),
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.approximate",
+        "Look at the arguments of your GELU, or at its formula.",
+        change=(
+            BENT.format("gelu_by_tanh(wide_features)"),
+            BENT.format("wide_features * sigmoid(1.702 * wide_features)"),
+        ),
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.activation_last",
+        "Read the formula from the inside out: which of the three comes second?",
+        change="""
+        bent_features = wide_features
+        return gelu(linear(bent_features, shrink_weight, shrink_bias))
+        """,
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.activation_first",
+        "Read the formula from the inside out: which of the three comes second?",
+        change="""
+        wide_features = linear(gelu(x), expand_weight, expand_bias)
+        bent_features = wide_features
+        """,
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.activation_twice",
+        "How many times does GELU stand in the formula?",
+        change="return gelu(linear(bent_features, shrink_weight, shrink_bias))",
+        costs=("activation",),
+    ),
+    mistake(
+        "feed_forward.not_narrowed",
+        "Compare the last axis of your result with that of x.",
+        change="return bent_features",
+    ),
+    mistake(
+        "feed_forward.no_bias",
+        "Count the symbols in the formula, and the parameters of your module.",
+        change=(
+            "shrink_bias = None\nwide_features = linear(x, expand_weight, None)",
+            "wide_features = linear(x, expand_weight, None)",
+            "shrink_bias = None\nwide_features = linear(x, expand_weight, expand_bias)",
+        ),
+        costs=("values",),
+    ),
+    mistake(
+        "feed_forward.other_width",
+        "Follow `d_ff` through `__init__`. Which numbers do your layers' shapes come from?",
+        change="""
+        own = parts.of_own_width(roles)
+        shrink_weight = own["shrink.weight"]
+        shrink_bias = own["shrink.bias"]
+        wide_features = linear(x, own["expand.weight"], own["expand.bias"])
+        """,
+        costs=("values",),
+    ),
+    mistake(
+        "feed_forward.inner_residual",
+        "Compare the last line of the network's `forward` with its formula.",
+        change="return x + linear(bent_features, shrink_weight, shrink_bias)",
+        costs=("values",),
+    ),
+)
+
+
+def _equal_tokens_stay_equal(case: Case, output: np.ndarray) -> bool | None:
+    if "two tokens equal" not in case.label:
+        return None
+    return bool(np.allclose(output[0, 0], output[1, 2], atol=1e-9))
+
+
+FEED_FORWARD = Exercise(
+    name="FeedForward",
+    returns="a tensor of the shape of x, (..., d_model)",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(
+        Criterion("shape", "runs, and the result has the shape of x", 0.1),
+        Criterion("values", "widened to d_ff, narrowed to d_model, every token by itself", 0.4),
+        Criterion("activation", "GELU between the two maps, and nowhere else", 0.2),
+        Criterion("axes", "any number of leading axes", 0.1),
+        Criterion("gradients", "gradients reach x and both maps", 0.1),
+        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.1),
+    ),
+    mistakes=MISTAKES,
+    cases=cases,
+    axes=AXES,
+    drawn=drawn,
+    reference=right_answer,
+    steps=steps,
+    stages=lambda build, inputs, weights: rewriting.values(steps, STAGES, build, inputs, weights),
+    mappings=mappings,
+    roles=lambda build: parts.roles(reference.FeedForward, build, 1),
+    needs=frozenset({"expand.weight", "shrink.weight"}),
+    properties=(Property("equal tokens give equal results", _equal_tokens_stay_equal),),
+)
