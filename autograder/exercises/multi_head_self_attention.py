@@ -211,6 +211,7 @@ MISTAKES = (
         costs=("values",),
     ),
     known("no_softmax", "values", change="weights = multiply_by_mask(scores, mask)"),
+    known("no_maximum", "values", change="weights = softmax_unshifted(visible_scores, -1)"),
     mistake(
         "attention_scores.transposed",
         "Whose row is it: the query's or the key's?",
