@@ -56,7 +56,7 @@ def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Genera
 
 
 OVERWRITTEN = mistake(
-    "project_qkv.overwritten",
+    "multi_head_self_attention.overwritten",
     "Look for `/=`, `*=`, `+=` or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
     costs=("manners",),

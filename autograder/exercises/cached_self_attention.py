@@ -224,6 +224,7 @@ MISTAKES = (
     known("unscaled", "whole"),
     known("by_d_model", "whole"),
     known("columns", "whole"),
+    known("no_maximum", "whole"),
 )
 
 CACHED_SELF_ATTENTION = Exercise(

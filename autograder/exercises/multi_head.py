@@ -117,7 +117,7 @@ OF_HEADS = (
         costs=("values",),
     ),
     mistake(
-        "multi_head_self_attention.k_for_v",
+        "scaled_dot_product_attention.k_for_v",
         "What do the weights multiply, and which map made it?",
         change="projected_values = linear(x, k_weight, k_bias)",
         costs=("values",),

@@ -164,7 +164,7 @@ MISTAKES = (
         costs=("values",),
     ),
     mistake(
-        "multi_head_self_attention.q_for_v",
+        "scaled_dot_product_attention.q_for_v",
         "What do the weights multiply, and which map made it?",
         change="projected_values = projected_queries",
         costs=("values",),
@@ -211,6 +211,7 @@ MISTAKES = (
         costs=("values",),
     ),
     known("no_softmax", "values", change="weights = multiply_by_mask(scores, mask)"),
+    known("no_maximum", "values", change="weights = softmax_unshifted(visible_scores, -1)"),
     mistake(
         "attention_scores.transposed",
         "Whose row is it: the query's or the key's?",
@@ -224,7 +225,7 @@ MISTAKES = (
         change="means = weights",
     ),
     mistake(
-        "multi_head_self_attention.mask_ignored",
+        "scaled_dot_product_attention.mask_ignored",
         "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
         change="visible_scores = scores",
         costs=("mask",),

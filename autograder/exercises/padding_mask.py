@@ -53,7 +53,7 @@ def steps(lengths: Tensor, n_tokens: int, /) -> Tensor:
 
 MISTAKES = (
     mistake(
-        "padding_mask.overwritten",
+        "multi_head_self_attention.overwritten",
         "Look for `-=`, `+=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
         costs=("manners",),

@@ -72,7 +72,7 @@ MISTAKES = (
         sign=_table_is_trained,
     ),
     mistake(
-        "positional_encoding.overwritten",
+        "multi_head_self_attention.overwritten",
         "Look for `+=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
     ),

@@ -671,14 +671,14 @@ _LIST = (
         _becomes(_OverHeads),
     ),
     Switch(
-        "multi_head_self_attention.q_for_v",
+        "scaled_dot_product_attention.q_for_v",
         "Attention",
         "project",
         SELF_ATTENTION,
         _becomes(_QForV),
     ),
     Switch(
-        "multi_head_self_attention.k_for_v",
+        "scaled_dot_product_attention.k_for_v",
         "Attention",
         "project",
         ATTENTION,
@@ -745,7 +745,7 @@ _LIST = (
         _becomes(_NoOutput),
     ),
     Switch(
-        "multi_head_self_attention.mask_ignored",
+        "scaled_dot_product_attention.mask_ignored",
         "Masks",
         "mask",
         ATTENTION,

@@ -1111,7 +1111,7 @@ class CachedFilledWithMinus10000(Keeps):
         return self.end(weights @ v, x), cache
 
 
-@answers("CachedSelfAttention")
+@answers("CachedSelfAttention", "no_maximum")
 class CachedNaiveSoftmax(CachedFilledWithMinus10000):
     def weigh(self, scores, seen):
         powers = scores.masked_fill(~seen, -math.inf).exp()

@@ -255,6 +255,13 @@ class NoSoftmax(Scaled):
         return scores if mask is None else scores * mask
 
 
+@answers("MultiHeadSelfAttention", "no_maximum")
+class NaiveSoftmax(Scaled):
+    def weigh(self, scores, mask):
+        powers = torch.exp(scores if mask is None else scores.masked_fill(~mask, -math.inf))
+        return powers / powers.sum(-1, keepdim=True)
+
+
 @answers("MultiHeadSelfAttention", "transposed")
 class KeysTimesQueries(Scaled):
     def scores(self, q, k):
@@ -478,13 +485,6 @@ class FilledWithMinus10000(Scaled):
 
     def weigh(self, scores, mask):
         return (scores if mask is None else scores.masked_fill(~mask, -1e4)).softmax(-1)
-
-
-@answers("MultiHeadSelfAttention")
-class NaiveSoftmax(Scaled):
-    def weigh(self, scores, mask):
-        powers = torch.exp(scores if mask is None else scores.masked_fill(~mask, -math.inf))
-        return powers / powers.sum(-1, keepdim=True)
 
 
 @answers("MultiHeadSelfAttention")

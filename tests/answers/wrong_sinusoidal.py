@@ -197,6 +197,11 @@ def degrees(n_tokens, d_model):
 
 
 @answers("sinusoidal_encoding")
+def base_9999(n_tokens, d_model):
+    return fill(steps(n_tokens), 9999 ** (-torch.arange(0, d_model, 2) / d_model), d_model)
+
+
+@answers("sinusoidal_encoding")
 def rounded(n_tokens, d_model):
     return (slices(n_tokens, d_model) * 100).round() / 100
 
@@ -308,6 +313,13 @@ class ByBatchDoubled(nn.Module):
 
     def forward(self, x):
         return x + self.pe[: x.size(0), None]
+
+
+@answers("PositionalEncoding")
+class Base9999(Base):
+    def __init__(self, d_model, max_tokens):
+        super().__init__(d_model, max_tokens)
+        self.pe = base_9999(max_tokens, d_model)
 
 
 @answers("PositionalEncoding")
