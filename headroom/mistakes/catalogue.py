@@ -22,7 +22,7 @@ class Fact:
 
 
 def fact(name: str) -> Fact:
-    """What is known of a mistake, such as `layer_norm.no_root`: the file of this folder that knows it, and its key there.
+    """What is known of a mistake, such as `layer_norm.no_root`: a file of this folder, and a key there.
 
     Raises:
         LookupError: no such mistake is known.
