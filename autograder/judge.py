@@ -6,6 +6,7 @@ hostile input, every expected value is computed here, and no score ever crosses 
 
 import contextlib
 import itertools
+import logging
 import math
 import re
 import secrets
@@ -25,7 +26,8 @@ Ask = Callable[[bytes], bytes]
 Reply = dict[str, Any]  # what the probe says of one build or case
 Parts = tuple[Tensor, ...]  # of an answer: one tensor, or several
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
-MAX_AXES = 16  # of one of them
+MAX_DEPTH = 20  # of modules within modules
+MAX_MODULES = 1_000  # that hold a student's parameters
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
 MAX_FOLLOWED = 30  # of these, how many are followed stage by stage
 MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
@@ -48,17 +50,36 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
         the verdict. Whatever the student's code or the reply does, there is one.
     """
     rng = np.random.default_rng(secrets.randbits(64) if seed is None else seed)
+    carried: list[Exception] = []  # what went wrong on the way to the probe is not the reply's doing
+
+    def asked(request: bytes) -> bytes:
+        try:
+            return ask(request)
+        except Exception as error:
+            carried.append(error)
+            raise
+
     try:
-        with probe.exact():
-            return _Trial(exercise, exercise.tried(rng), rng).run(ask)
+        with probe.exact(), np.errstate(all="ignore"):
+            return _Trial(exercise, exercise.tried(rng), rng).run(asked)
     except NoAnswer as silence:
         return not_judged(exercise.name, str(silence))
-    except _Malformed:
-        return not_judged(exercise.name, "the check got an answer that it cannot read, so nothing could be compared.")
+    except _Malformed as why:
+        return not_judged(exercise.name, str(why))
+    except Exception as error:
+        if error in carried:
+            raise
+        logging.getLogger(__name__).exception("%s: a reply that was not foreseen", exercise.name)
+        return not_judged(
+            exercise.name, f"the check itself failed ({type(error).__name__}) on what your code returned."
+        )
 
 
 class _Malformed(Exception):
-    """The probe's reply is not what a probe would say."""
+    """The probe's reply is not what a probe would say, or more than is compared; the text says which."""
+
+    def __init__(self, why: str = "the check got an answer that it cannot read, so nothing could be compared.") -> None:
+        super().__init__(why)
 
 
 class _Error(TypedDict):
@@ -146,16 +167,22 @@ class _Trial:
 
     def _draw(self, reply: Reply, rng: np.random.Generator) -> dict[str, tuple[Parameter, Tensor]]:
         """Random weights for described parameters: away from 0 and 1, matrices large enough that attention matters."""
-        drawn, total = {}, 0
+        drawn, total, modules = {}, 0, set[str]()
         for item in _dicts(reply, "parameters"):
-            name, shape, constant = item.get("name"), item.get("shape"), item.get("constant")
-            if not isinstance(name, str) or not isinstance(shape, list) or len(shape) > MAX_AXES:
+            name, shape, constant = _parameter_name(item.get("name")), item.get("shape"), item.get("constant")
+            if not isinstance(shape, list) or len(shape) > probe.MAX_AXES or not all(type(n) is int for n in shape):
                 raise _Malformed
-            if not all(type(n) is int and 0 <= n <= MAX_WEIGHTS for n in shape):
+            if min(shape, default=0) < 0:
                 raise _Malformed
-            total += int(np.prod(shape, dtype=object))
+            total += math.prod(n for n in shape if n)
             if total > MAX_WEIGHTS:
-                raise _Malformed
+                raise _Malformed(
+                    f"its parameters hold more than {MAX_WEIGHTS:,} numbers, although it was built for small inputs: "
+                    "is a size written into the code?"
+                )
+            modules.update(itertools.accumulate(name.split(".")[:-1], "{}.{}".format))
+            if len(modules) > MAX_MODULES:
+                raise _Malformed(f"its parameters are spread over more than {MAX_MODULES:,} modules.")
             if item.get("trained") is not True and np.prod(shape) == 1:
                 continue  # a constant, such as a scale, that the student keeps as a frozen parameter
             if len(shape) > 1:
@@ -367,7 +394,7 @@ class _Trial:
 
     def _by_name(self, i: int) -> Iterator[Weights]:
         """The ways to read the parameters of case i by their names and shapes, as far as these make sense."""
-        with contextlib.suppress(RuntimeError, ValueError, KeyError, IndexError):
+        with contextlib.suppress(Exception):  # a student's parameters may have any shape: most readings do not fit
             yield from itertools.islice(self.exercise.mappings(self.parameters[i], self.cases[i].build), MAX_READINGS)
 
     def _telling(self) -> int | None:
@@ -423,7 +450,7 @@ class _Trial:
         """The weights of case j by a recipe; none where it does not fit."""
         try:
             return recipe.read(self.parameters[j], self.roles[j])
-        except (KeyError, ValueError):
+        except Exception:  # these parameters may have any shape
             return {}
 
     def _unread(self) -> str:
@@ -452,7 +479,7 @@ class _Trial:
             return None
         try:
             answer = self._computed(i, weights, reference)
-        except (RuntimeError, KeyError, ValueError):
+        except Exception:  # these weights may have any shape
             return None
         return answer if tuple(tuple(part.shape) for part in answer) == self._shapes_of(self.cases[i]) else None
 
@@ -701,7 +728,10 @@ class _Trial:
         if criterion.measure is not None:
             several = bool(self.exercise.parts)
             outputs = [None if o.output is None else o.output if several else o.output[0] for o in self.outcomes]
-            holds, note = criterion.measure(tuple(self.cases), tuple(outputs))
+            try:
+                holds, note = criterion.measure(tuple(self.cases), tuple(outputs))
+            except Exception:  # results may have any shape, and be any numbers
+                holds, note = False, f"cannot be measured: it should return {self.exercise.returns}"
         else:
             holds, note = self._criterion(criterion.key, right, gaps, signs)
         return Result(criterion.title, criterion.share, holds, note)
@@ -820,7 +850,7 @@ class _Trial:
                 continue
             try:
                 stages = self.exercise.stages(self.cases[i].build, self.leaves[i], weights[i])
-            except (RuntimeError, KeyError, ValueError):  # a reading that does not fit
+            except Exception:  # a reading that does not fit
                 continue
             found = [_among(value.detach().numpy(), traced) for value in stages.values()]
             ways.append((max((n for n, there in enumerate(found, 1) if there), default=0), tuple(stages), found))
@@ -990,8 +1020,9 @@ def _leaf(value: Any) -> Any:
 
 
 def _read(ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
+    told = ask(probe.pack(request))
     try:
-        replies = probe.unpack(ask(probe.pack(request)))
+        replies = probe.unpack(told)
     except ValueError as error:
         raise _Malformed from error
     if not isinstance(replies, list) or len(replies) != count or not all(isinstance(r, dict) for r in replies):
@@ -1001,9 +1032,20 @@ def _read(ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
 
 def _dicts(reply: Reply, key: str) -> list[Reply]:
     items = reply.get(key)
-    if not isinstance(items, list) or len(items) > probe.MAX_NAMES or not all(isinstance(i, dict) for i in items):
+    if not isinstance(items, list) or not all(isinstance(i, dict) for i in items):
         raise _Malformed
+    if len(items) > probe.MAX_NAMES:
+        raise _Malformed(f"it has more than {probe.MAX_NAMES} {key}, although it was built for small inputs.")
     return items
+
+
+def _parameter_name(value: Any) -> str:
+    """A parameter's name, which is told and sent back as it is."""
+    if not isinstance(value, str) or not value.isprintable():  # half of a surrogate pair is not
+        raise _Malformed
+    if len(value) > probe.MAX_NAME or value.count(".") > MAX_DEPTH or value.startswith("$"):
+        raise _Malformed(f"the name of a parameter cannot be used: `{value[:60]}…`")
+    return value
 
 
 def _text(value: Any, limit: int = 500) -> str:
@@ -1030,7 +1072,9 @@ def _arrays(values: Any, limit: int = probe.MAX_NAMES) -> tuple[np.ndarray | Non
 
 
 def _names(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, list) or len(values) > probe.MAX_NAMES:
+        raise _Malformed
+    if not all(isinstance(value, str) for value in values):
         raise _Malformed
     return tuple(_text(value, 80) for value in values)
 
@@ -1044,9 +1088,9 @@ def _outcome(reply: Reply, several: bool) -> _Outcome:
     if "output" in reply:
         parts = _arrays(reply["output"])
         output = tuple(part for part in parts if part is not None)
-        if len(output) < len(parts):
+        if len(output) < len(parts) or len(output) > probe.MAX_PARTS:
             raise _Malformed
-        if reply.get("several") is not several:
+        if reply.get("several") is not several or not output or (len(output) > 1 and not several):
             output = None
     inputs, weights = reply.get("input_gradients"), reply.get("weight_gradients")
     if weights is not None and not isinstance(weights, dict):

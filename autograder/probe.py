@@ -11,6 +11,7 @@ Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays 
 import contextlib
 import io
 import json
+import math
 import os
 import signal
 import struct
@@ -29,8 +30,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything else is converted or refused
 MAX_ELEMENTS = 1_000_000  # of one array
+MAX_AXES = 16  # of one array
+MAX_ARRAYS = 50_000  # of one message
+MAX_HEADER = 4_000_000  # bytes of a message beside its arrays
+MAX_MESSAGE = 64_000_000  # bytes of a message
+MAX_PARTS = 100  # of one result
 MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
 MAX_NAMES = 500  # parameters, operations and the like in one list
+MAX_NAME = 300  # characters of a parameter's name
 MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
@@ -91,18 +98,34 @@ def pack(message: Any) -> bytes:
     return struct.pack("!I", len(header)) + header + b"".join(a.tobytes() for a in arrays)
 
 
+def is_shape(value: Any) -> bool:
+    """Whether it is a list of few sizes, of which those that are not 0 do not multiply to too much."""
+    if not isinstance(value, list) or len(value) > MAX_AXES:
+        return False
+    if not all(type(n) is int and 0 <= n <= MAX_ELEMENTS for n in value):
+        return False
+    return math.prod(n for n in value if n) <= MAX_ELEMENTS
+
+
 def unpack(data: bytes) -> Any:
-    """The message that `pack` wrote. Reads hostile bytes: ValueError on anything but a well-formed message."""
+    """The message that `pack` wrote. Reads hostile bytes: ValueError on anything but a well-formed message.
+
+    All of it is bounded before any of it is made: what it holds takes a small multiple of `MAX_MESSAGE` at most.
+    """
     try:
         (size,) = struct.unpack_from("!I", data)
+        if len(data) > MAX_MESSAGE or size > MAX_HEADER:
+            raise ValueError(f"{len(data)} bytes, {size} of them a header")
         header = json.loads(data[4 : 4 + size])
         kinds, body, at = header["arrays"], header["body"], 4 + size
+        if len(kinds) > MAX_ARRAYS:
+            raise ValueError(f"{len(kinds)} arrays")
         arrays = []
         for name, shape in kinds:
-            if name not in DTYPES or not all(type(n) is int and 0 <= n <= MAX_ELEMENTS for n in shape):
-                raise ValueError(f"an array of dtype {name!r} and shape {shape!r}")
-            dtype, count = np.dtype(name), int(np.prod(shape, dtype=object))
-            if count > MAX_ELEMENTS or at + count * dtype.itemsize > len(data):
+            if name not in DTYPES or not is_shape(shape):
+                raise ValueError("an array of another kind or shape")
+            dtype, count = np.dtype(name), math.prod(shape)
+            if at + count * dtype.itemsize > len(data):
                 raise ValueError(f"an array of {count} elements")
             raw = data[at : at + count * dtype.itemsize]
             if name == "bool" and raw.strip(b"\x00\x01"):
@@ -118,8 +141,8 @@ def unpack(data: bytes) -> Any:
             return [restore(item) for item in value] if isinstance(value, list) else value
 
         return restore(body)
-    except (ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError, AttributeError) as error:
-        raise ValueError(f"not a message of the probe: {error}") from None
+    except (ValueError, LookupError, TypeError, ArithmeticError, struct.error, RecursionError, AttributeError) as error:
+        raise ValueError(f"not a message of the probe: {str(error)[:200]}") from None
 
 
 # --- Answering a request -----------------------------------------------------------------------------------------
@@ -283,7 +306,7 @@ def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
     if not isinstance(module, nn.Module):
         return {"not_a_module": type(module).__name__}
     parameters = []
-    for name, parameter in list(module.named_parameters())[:MAX_NAMES]:
+    for name, parameter in list(module.named_parameters())[: MAX_NAMES + 1]:
         first = float(parameter.detach().flatten()[0]) if parameter.numel() else 0.0
         parameters.append(
             {
@@ -465,6 +488,8 @@ def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[tor
     """What is replied of a result, and its parts as tensors; no parts where it is not what is compared at all."""
     reply: dict[str, Any] = {"type": _kind(output)}
     several = isinstance(output, list | tuple)
+    if several and len(output) > MAX_PARTS:
+        return reply, []
     kind = (np.ndarray, np.generic) if case.get("library") == "numpy" else torch.Tensor
     tensors = [_tensor(part, kind) for part in (output if several else [output])]
     parts = [tensor for tensor in tensors if tensor is not None]

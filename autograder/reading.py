@@ -105,7 +105,7 @@ def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
         if tensors := _attention(own, d_model, n_heads):
             take("attention", path, names, tensors)
     for path in _paths(parameters):  # maps that stand in a block as they are: their names say which is which
-        maps = [n.rpartition(".")[0] for n in left if _is_map(n, path) and role_of(n[len(path) :])]
+        maps = {n.rpartition(".")[0] for n in left if _is_map(n, path) and role_of(n[len(path) :])}
         names = [name for name in left if name.rpartition(".")[0] in maps]
         own = {name[len(path) + 1 if path else 0 :]: left[name] for name in names}
         if tensors := _attention(own, d_model, n_heads):
@@ -534,6 +534,7 @@ def _stacks(parameters: Parameters, roles: Roles) -> frozenset[str]:
         _stem(name)
         for name, (parameter, tensor) in parameters.items()
         if tensor.dim() > 1
+        and tensor.numel()
         and tensor.numel() not in vectors | matrices
         and tensor[0].numel() in (vectors if parameter.constant in (0, 1) else matrices if tensor.dim() > 2 else ())
     )
@@ -838,7 +839,7 @@ class _Search:
             if not output.requires_grad:
                 return None
             (gradient,) = torch.autograd.grad(output, leaf, cotangent(tuple(output.shape)))
-        except (RuntimeError, KeyError, ValueError, IndexError):
+        except Exception:  # the student's tensors may have any shape
             return None
         return output.detach().numpy(), gradient.numpy()
 
