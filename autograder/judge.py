@@ -98,7 +98,7 @@ class _Outcome:
     type: str = ""
     output: tuple[np.ndarray, ...] | None = None  # its parts; None where it is not what the task wants at all
     dtypes: tuple[str, ...] = ()
-    input_changed: bool = False
+    changed: str | None = None  # the first input that the call has changed
     input_gradients: tuple[np.ndarray | None, ...] | None = None
     weight_gradients: dict[str, np.ndarray | None] | None = None
     backward_error: str = ""
@@ -169,7 +169,7 @@ class _Trial:
         """Random weights for described parameters: away from 0 and 1, matrices large enough that attention matters."""
         drawn, total, modules = {}, 0, set[str]()
         for item in _dicts(reply, "parameters"):
-            name, shape, constant = _parameter_name(item.get("name")), item.get("shape"), item.get("constant")
+            name, shape, start = _parameter_name(item.get("name")), item.get("shape"), item.get("start")
             if not isinstance(shape, list) or len(shape) > probe.MAX_AXES or not all(type(n) is int for n in shape):
                 raise _Malformed
             if min(shape, default=0) < 0:
@@ -189,12 +189,7 @@ class _Trial:
                 values = rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
             else:
                 values = rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape)
-            parameter = Parameter(
-                name,
-                tuple(shape),
-                item.get("trained") is True,
-                constant if type(constant) is float else None,
-            )
+            parameter = Parameter(name, tuple(shape), item.get("trained") is True, _constant(start, tuple(shape)))
             drawn[name] = (parameter, torch.from_numpy(np.asarray(values)).requires_grad_())
         return drawn
 
@@ -219,8 +214,42 @@ class _Trial:
         replies = self._asked(ask, {"do": "run", "cases": requests}, len(requests))
         outcomes = {i: _Outcome(error=error) for i, error in self.unbuilt.items()}
         several = bool(self.exercise.parts)
-        outcomes |= {i: _outcome(reply, several) for i, reply in zip(built, replies, strict=True)}
+        for i, reply in zip(built, replies, strict=True):
+            outcome = _outcome(reply, several)
+            changed = None if outcome.output is None else self._changed(i, reply)
+            outcomes[i] = replace(outcome, changed=changed)
         self.outcomes = [outcomes[i] for i in range(len(self.cases))]
+        self._find_trained()
+
+    def _changed(self, i: int, reply: Reply) -> str | None:
+        """The first input of case i that is another after the call than it was before; None: there is none."""
+        sent, after = self._arrays_of(i), _arrays(reply.get("inputs_after", []))
+        for n, (name, before) in enumerate(sent.items()):
+            now = after[n] if n < len(after) else None
+            if now is None or now.shape != before.shape or not np.array_equal(now, before):
+                return name
+        return None
+
+    def _arrays_of(self, i: int) -> dict[str, np.ndarray]:
+        """The arrays among the inputs of case i, as the student's code gets them, by what the task calls them."""
+        steps, inputs = self.exercise.steps, self.cases[i].inputs
+        names = diagnosis.inputs(steps) if steps else ()
+        several = sum(isinstance(value, np.ndarray) for value in inputs) > 1
+        named = dict[str, np.ndarray]()
+        for n, value in enumerate(inputs):
+            if isinstance(value, np.ndarray):
+                name = f"`{names[n]}`" if n < len(names) else f"input {n + 1}" if several else "the input"
+                named[name] = value.astype(self.cases[i].dtype) if value.dtype.kind == "f" else value
+        return named
+
+    def _find_trained(self) -> None:
+        """What is trained shows in what comes back from a backward pass, wherever one was asked for."""
+        if all(outcome.weight_gradients is None for outcome in self.outcomes):
+            return
+        reached = {name for outcome in self.outcomes for name in outcome.weight_gradients or ()}
+        for own in self.parameters:
+            for name, (parameter, tensor) in own.items():
+                own[name] = replace(parameter, trained=name in reached), tensor
 
     def _look_again(self, ask: Ask) -> None:
         """Make the same calls under conditions that must not matter; what must not differ is noted where it does.
@@ -242,7 +271,9 @@ class _Trial:
         ):
             for order in (again, largest_first):
                 for i, error in self._differs(ask, order, shared=True).items():
-                    self.unsteady.setdefault(i, f"called again, it {_otherwise(error)} ({self.cases[i].label})")
+                    keeps = "" if self.cases[i].build is not None else ": something is kept from one call to the next"
+                    label = self.cases[i].label
+                    self.unsteady.setdefault(i, f"called again, it {_otherwise(error)}{keeps} ({label})")
             for i, error in self._differs(ask, again[: len(again) // 2], strided=True).items():
                 how = "where an input is not contiguous in memory, as a transposed one is, it"
                 self.conditions.append(f"{how} {_otherwise(error)} ({self.cases[i].label})")
@@ -253,10 +284,13 @@ class _Trial:
         for i, outcome in enumerate(self.outcomes):
             case = self.cases[i]
             narrowed = case.single and case.dtype == "float64" and _has_floats(case) and "float32" in outcome.dtypes
+            if outcome.changed and not any("is changed by the call" in said for said in self.conditions):
+                self.conditions.append(f"{outcome.changed} is changed by the call ({case.label})")
             if narrowed and not self.conditions:
                 self.conditions.append(f"float64 in, float32 out ({case.label})")
-        if self.exercise.library == "torch":
+        if not self.unsteady:  # else what differs there may be what is kept
             self._look_at_dtype(ask, again[: len(again) // 2])
+        if self.exercise.library == "torch":
             self._look_at_state(ask, again[0])
 
     def _differs(self, ask: Ask, order: list[int], **how: Any) -> dict[int, _Error | None]:
@@ -527,11 +561,11 @@ class _Trial:
             return None
         inputs = [leaf for leaf in self.leaves[i] if isinstance(leaf, Tensor) and leaf.requires_grad]
         told = outcome.input_gradients if outcome.input_gradients is not None else (None,) * len(inputs)
-        several = len(inputs) > 1
-        leaves = {f"input {n}" if several else "the input": leaf for n, leaf in enumerate(inputs, 1)}
+        floats = [name for name, value in self._arrays_of(i).items() if value.dtype.kind == "f"]
+        leaves = dict(zip(floats, inputs, strict=True))
         got = dict(zip(leaves, told, strict=False))
-        for name, (parameter, tensor) in self.parameters[i].items():
-            if parameter.trained and self.exercise.needs:
+        for name, (_, tensor) in self.parameters[i].items():
+            if self.exercise.needs:
                 leaves[name], got[name] = tensor, (outcome.weight_gradients or {}).get(name)
         pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
         if not pairs:  # what a known mistake gives may have no gradient at all
@@ -667,7 +701,7 @@ class _Trial:
         known: list[tuple[str, bool | None]] = [
             ("every value is finite", self._finite()),
             ("float32 and float64 are kept", self._dtypes_kept()),
-            ("the inputs stay as they were", not any(o.input_changed for o in outcomes)),
+            ("the inputs stay as they were", not any(o.changed for o in outcomes)),
             ("the same input gives the same result again", not self.unsteady),
         ]
         if any(c is not None for c in self.cotangents):
@@ -717,7 +751,7 @@ class _Trial:
             loose=self.loose,
             right=frozenset(i for i, agrees in enumerate(self.right) if agrees),
             errors=tuple(outcome.error["message"] for outcome in self.outcomes if outcome.error),
-            input_changed=any(outcome.input_changed for outcome in self.outcomes),
+            input_changed=any(outcome.changed is not None for outcome in self.outcomes),
             mappable=all(answer is not None for answer in self.expected),
         )
         return tuple(mistake for mistake in self.exercise.mistakes if mistake.sign and mistake.sign(evidence))
@@ -749,14 +783,23 @@ class _Trial:
                 if broken:
                     return False, f"backward raised an error: {broken.splitlines()[0][:200]}"
                 return False, f"the gradient of {', '.join(missing[:4])} is missing or differs"
-            return (True, "") if gaps else (False, "no case agrees, so no gradient can be compared")
+            compared = self._hidden(gaps)
+            return (True, "") if compared else (False, "no case agrees, so no gradient can be compared")
         if key == "manners":
             return self._manners(signs)
         chosen = [i for i, case in enumerate(self.cases) if case.tag == key]
         agreeing = sum(right[i] for i in chosen)
-        holds = agreeing == len(chosen)
+        hidden = [i for i, case in enumerate(self.cases) if not case.visible]
+        unseen = [i for i in hidden if i in chosen] or hidden  # what is known beforehand earns nothing
+        holds = agreeing == len(chosen) and (not unseen or any(right[i] for i in unseen))
         cases = "case agrees" if len(chosen) == 1 else "cases agree"
         return holds, "" if holds else f"{agreeing} of {len(chosen)} {cases}"
+
+    def _hidden(self, some: Collection[int]) -> list[int]:
+        """Those of some differentiated cases that decide: hidden ones, where any was differentiated."""
+        every = [i for i, cotangents in enumerate(self.cotangents) if cotangents is not None]
+        hidden = [i for i in every if not self.cases[i].visible] or every
+        return [i for i in some if i in hidden]
 
     def _shapes(self) -> tuple[bool, str]:
         for i, (case, outcome) in enumerate(zip(self.cases, self.outcomes, strict=True)):
@@ -780,7 +823,12 @@ class _Trial:
         roles = self.exercise.needs - self.readings[0][0].keys()
         if roles:
             return False, self._unread() or f"no parameter found for {self._called(roles)}"
-        if self.exercise.needs and not all(p.trained for pairs in self.parameters for p, _ in pairs.values()):
+        compared = any(criterion.key == "gradients" for criterion in self.exercise.criteria)
+        if (
+            self.exercise.needs
+            and not compared
+            and not all(p.trained for own in self.parameters for p, _ in own.values())
+        ):
             return False, "a parameter does not require a gradient"
         for said in (*self.conditions, *self.unsteady.values()):
             return False, said
@@ -1079,6 +1127,23 @@ def _names(values: Any) -> tuple[str, ...]:
     return tuple(_text(value, 80) for value in values)
 
 
+def _constant(start: Any, shape: tuple[int, ...]) -> float | None:
+    """The number that all entries of a parameter start from, if it is one; computed here from all of them."""
+    if not isinstance(start, np.ndarray) or start.shape != shape or start.dtype.kind != "f":
+        return None
+    first = float(start.flat[0]) if start.size else 0.0
+    return first if bool((start == first).all()) else None
+
+
+def _dtypes(output: tuple[np.ndarray, ...] | None, told: tuple[str, ...]) -> tuple[str, ...]:
+    """The dtypes of a result's parts: what the arrays are, unless one was of a dtype that cannot cross."""
+    if output is None:
+        return ()
+    told = told if len(told) == len(output) else ("",) * len(output)
+    crossed = (*probe.DTYPES, "")
+    return tuple(a.dtype.name if name in crossed else name for a, name in zip(output, told, strict=True))
+
+
 def _outcome(reply: Reply, several: bool) -> _Outcome:
     """What a reply says; `several`: whether the task wants more than one tensor."""
     printed = _text(reply.get("printed"), 1000)
@@ -1098,8 +1163,7 @@ def _outcome(reply: Reply, several: bool) -> _Outcome:
     return _Outcome(
         type=_text(reply.get("type"), 80),
         output=output,
-        dtypes=_names(reply.get("dtypes", [])),
-        input_changed=reply.get("input_changed") is True,
+        dtypes=_dtypes(output, _names(reply.get("dtypes", []))),
         input_gradients=None if inputs is None else _arrays(inputs),
         weight_gradients=None if weights is None else dict(zip(weights, _arrays(list(weights.values())), strict=True)),
         backward_error=_text(reply.get("backward_error")),

@@ -145,7 +145,7 @@ def describes(parameters: list[dict[str, Any]]) -> Any:
     "shape", [[0, *[100_000] * 6], [0] * 16, [0, 3], [1] * 16, [0, *[5] * 15]], ids=["huge", "no", "0", "1", "many"]
 )
 def test_no_shape_of_a_parameter_ends_the_judge(shape, caplog):
-    described = {"shape": shape, "trained": True, "constant": 1.0, "start": np.zeros(0)}
+    described = {"shape": shape, "trained": True, "start": np.zeros(0)}
     verdict = judge(find("LayerNorm"), describes([described | {"name": "gamma"}, described | {"name": "beta"}]))
     assert verdict.headline and not verdict.passed and not caplog.records
 
@@ -164,7 +164,7 @@ def test_no_shape_of_a_parameter_ends_the_judge(shape, caplog):
 )
 def test_names_of_parameters_cost_no_more_than_their_number(name, names):
     began = time.process_time()
-    one = {"shape": [8, 8], "trained": True, "constant": None, "start": np.zeros((8, 8))}
+    one = {"shape": [8, 8], "trained": True, "start": np.zeros((8, 8))}
     verdict = judge(find(name), describes([one | {"name": names(i)} for i in range(probe.MAX_NAMES)]))
     verdict.text().encode()
     assert not verdict.passed and time.process_time() - began < 30
