@@ -104,6 +104,21 @@ class Case:
         return self.build
 
 
+def with_outlier(case: Case, factor: float = 1000.0) -> Case:
+    """The same case with one token (row) of its first numbers far larger than all others.
+
+    What is computed over all tokens together, such as one maximum that is taken off all scores, then spoils the rest.
+    """
+    inputs = list(case.inputs)
+    for i, value in enumerate(inputs):
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim > 1 and value.size:
+            inputs[i] = value.copy()
+            inputs[i][(0,) * (value.ndim - 1)] *= factor
+            label = f"{case.label}, one row {factor:,.0f} times as large"
+            return replace(case, inputs=tuple(inputs), label=label, single=False)
+    return case
+
+
 @dataclass(frozen=True)
 class Criterion:
     """A property that earns a share of the points. The shares of an exercise add up to 1.
@@ -282,8 +297,9 @@ class Exercise:
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
 
     def tried(self, rng: np.random.Generator) -> list[Case]:
-        """All cases of one check: those of `cases`, and one for each set of sizes."""
-        return self.cases(rng) + ([self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else [])
+        """All cases of one check: those of `cases`, and one for each set of sizes, in the last with an outlier."""
+        drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
+        return self.cases(rng) + drawn[:-1] + [with_outlier(case) for case in drawn[-1:]]
 
     def of(self, sizes: Mapping[str, Any], rng: np.random.Generator) -> Case:
         """A hidden case of these sizes, which its label tells."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import diagnosis, location, probe, reading
+from autograder import diagnosis, location, probe, reading, relations
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
@@ -31,6 +31,9 @@ MAX_MODULES = 1_000  # that hold a student's parameters
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
 MAX_FOLLOWED = 30  # of these, how many are followed stage by stage
 MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
+NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
+MAX_ASKED, MAX_KINDS = 2, 3  # cases of each kind in which is asked how the result depends on its inputs; kinds
+MAX_SAID = 2  # sentences on what can be seen where nothing explains it
 MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 
@@ -232,14 +235,14 @@ class _Trial:
 
     def _arrays_of(self, i: int) -> dict[str, np.ndarray]:
         """The arrays among the inputs of case i, as the student's code gets them, by what the task calls them."""
-        steps, inputs = self.exercise.steps, self.cases[i].inputs
-        names = diagnosis.inputs(steps) if steps else ()
+        inputs = self.cases[i].inputs
         several = sum(isinstance(value, np.ndarray) for value in inputs) > 1
         named = dict[str, np.ndarray]()
         for n, value in enumerate(inputs):
             if isinstance(value, np.ndarray):
-                name = f"`{names[n]}`" if n < len(names) else f"input {n + 1}" if several else "the input"
-                named[name] = value.astype(self.cases[i].dtype) if value.dtype.kind == "f" else value
+                named[self._input_name(n) if several or self.exercise.steps else "the input"] = (
+                    value.astype(self.cases[i].dtype) if value.dtype.kind == "f" else value
+                )
         return named
 
     def _find_trained(self) -> None:
@@ -283,14 +286,14 @@ class _Trial:
                 self.conditions.append("called again in training mode, it gives another result")
         for i, outcome in enumerate(self.outcomes):
             case = self.cases[i]
-            narrowed = case.single and case.dtype == "float64" and _has_floats(case) and "float32" in outcome.dtypes
+            narrowed = case.single and case.dtype == "float64" and _has_floats(case) and NARROW & {*outcome.dtypes}
             if outcome.changed and not any("is changed by the call" in said for said in self.conditions):
                 self.conditions.append(f"{outcome.changed} is changed by the call ({case.label})")
             if narrowed and not self.conditions:
-                self.conditions.append(f"float64 in, float32 out ({case.label})")
-        if not self.unsteady:  # else what differs there may be what is kept
-            self._look_at_dtype(ask, again[: len(again) // 2])
+                self.conditions.append(f"float64 in, {min(NARROW & {*outcome.dtypes})} out ({case.label})")
         if self.exercise.library == "torch":
+            if not self.unsteady:  # else what differs there may be what is kept
+                self._look_at_dtype(ask, again[: len(again) // 2])
             self._look_at_state(ask, again[0])
 
     def _differs(self, ask: Ask, order: list[int], **how: Any) -> dict[int, _Error | None]:
@@ -594,6 +597,8 @@ class _Trial:
         signs = self._signs()
         printed = next((o.printed for o, case in zip(outcomes, cases, strict=True) if case.visible and o.printed), "")
         results = [self._result(criterion, right, gaps, signs) for criterion in exercise.criteria]
+        if compared and all(result.holds for result in results) and not all(self.right):
+            results = self._every_case_counts(results)
         if all(result.holds for result in results):
             headline = f"all {len(cases)} cases agree." if compared else "everything that is asked for holds."
             return Verdict(exercise.name, headline, tuple(results), printed=printed, properties=self._properties())
@@ -614,13 +619,15 @@ class _Trial:
         elif said := [*self.unsteady.values(), *self.conditions] if all(self.right) else []:
             headline = f"right, but {said[0]}."
         elif all(right):
-            headline = "all outputs are right; something else is not."
+            headline = f"all outputs are right, but {next(r.note or r.title for r in results if not r.holds)}."
         if failing:
             headline += f" {len(failing)} raised {failing[0]['type']}: {failing[0]['message']}"
         if compared and not mistakes and (where := self._where(ask)):
             headline = (
                 f"{headline.rstrip('.')}. Of all sizes that were tried, it goes wrong where {where}, and only there."
             )
+        elif compared and not mistakes and not all(self.right):
+            headline = " ".join([f"{headline.rstrip('.')}.", *(f"{said}." for said in self._seen(ask)[:MAX_SAID])])
         first = self._first_different(right)
         return Verdict(
             exercise.name,
@@ -632,6 +639,125 @@ class _Trial:
             printed,
             self._properties(),
         )
+
+    def _every_case_counts(self, results: list[Result]) -> list[Result]:
+        """Where what criteria measure holds and a case is wrong all the same, in whatever part: its criterion fails."""
+        tags = {case.tag for case, right in zip(self.cases, self.right, strict=True) if not right}
+        said = f"{sum(self.right)} of {len(self.cases)} cases agree in all parts"
+        tags = tags & {criterion.key for criterion in self.exercise.criteria} or {self.exercise.criteria[-1].key}
+        return [
+            replace(result, holds=False, note=said) if criterion.key in tags else result
+            for criterion, result in zip(self.exercise.criteria, results, strict=True)
+        ]
+
+    def _seen(self, ask: Ask) -> list[str]:
+        """What can be seen of wrong results that nothing explains, the most telling first, as sentences."""
+        said = self._with_and_without()
+        said += self._related(ask)
+        said += [f"{text[0].upper()}{text[1:]}" for text in (*self.unsteady.values(), *self.conditions)][:1]
+        pairs = []
+        for i, answer in enumerate(self.expected):
+            outputs = self.outcomes[i].output
+            if answer is None or outputs is None or tuple(o.shape for o in outputs) != self._shapes_of(self.cases[i]):
+                continue
+            if self.cases[i].dtype == "float64":
+                expected = tuple(part.detach().numpy() for part in answer)
+                off = [
+                    np.zeros(e.shape, bool) if self._near(i, g, e) else _off(g, e)
+                    for g, e in zip(outputs, expected, strict=True)
+                ]
+                pairs.append((outputs, expected, off))
+        differ = [case.label for case, right in zip(self.cases, self.right, strict=True) if not right]
+        if len(differ) < len(self.cases) / 4:
+            said.append(f"What differs: {'; '.join(differ)}")
+        said += relations.looks(pairs, self.exercise.parts)
+        return list(dict.fromkeys(said))
+
+    def _with_and_without(self) -> list[str]:
+        """An optional input, such as a mask, without which all is right, or with which all is."""
+        inputs = [case.inputs for case in self.cases]
+        for n in range(min(map(len, inputs), default=0)):
+            with_it = [self.right[i] for i, given in enumerate(inputs) if given[n] is not None]
+            without = [self.right[i] for i, given in enumerate(inputs) if given[n] is None]
+            if len(with_it) < 2 or len(without) < 2 or all(with_it) == all(without):
+                continue
+            right, word, wrong = (without, "without", with_it) if all(without) else (with_it, "with", without)
+            name = self._input_name(n)
+            other = "with" if word == "without" else "without"
+            told = (
+                f"All {len(right)} cases {word} {name} are right, and {wrong.count(False)} of {len(wrong)} {other} it"
+            )
+            return [f"{told} are not"]
+        return []
+
+    def _input_name(self, n: int) -> str:
+        """What the task calls an input."""
+        names = diagnosis.inputs(self.exercise.steps) if self.exercise.steps else ()
+        return f"`{names[n]}`" if n < len(names) else f"input {n + 1}"
+
+    def _related(self, ask: Ask) -> list[str]:
+        """Relations that the right answer has for the inputs of several cases, and the student's code has not."""
+        usable = [i for i, case in enumerate(self.cases) if case.dtype == "float64" and case.steps is None]
+        usable = [i for i in usable if not self.right[i] and self.outcomes[i].output is not None and not self._huge(i)]
+        usable.sort(key=lambda i: (min(_sides(self.cases[i]), default=0) < 2, -len(set(_sides(self.cases[i])))))
+        asked = list[tuple[int, relations.Relation, list[bool | None]]]()
+        kinds = dict[tuple[bool, ...], list[int]]()  # with a mask, and without
+        for i in usable:
+            kinds.setdefault(tuple(value is None for value in self.cases[i].inputs), []).append(i)
+        for i in (i for alike in list(kinds.values())[:MAX_KINDS] for i in alike[:MAX_ASKED]):
+            weights = self._any_weights(i)
+            before = self._on(i, self.cases[i].inputs, weights)
+            names = {n: self._input_name(n) for n in range(len(self.cases[i].inputs))}
+            if before is None:
+                continue
+            for relation in relations.relations(self.cases[i].inputs, names):
+                after = self._on(i, relation.inputs, weights)
+                if after is not None and any(held := relation.holds(before, after)):
+                    asked.append((i, relation, held))
+        if not asked:
+            return []
+        requests = [self._request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in asked]
+        replies = self._asked(ask, {"do": "look", "cases": requests}, len(requests))
+        broken = dict[tuple[bool, str], int]()
+        for (i, relation, must), reply in zip(asked, replies, strict=True):
+            after, before = _outcome(reply, bool(self.exercise.parts)).output, self.outcomes[i].output
+            if after is None or before is None or not len(after) == len(before) == len(must):
+                continue
+            told = [held for held, must_hold in zip(relation.holds(before, after), must, strict=True) if must_hold]
+            if False in told:
+                key = relation.weak, relation.words
+                broken[key] = broken.get(key, 0) + 1
+        often = [key for key, count in broken.items() if count > 1]
+        return [words for _, words in sorted(often, key=lambda key: key[0])]
+
+    def _huge(self, i: int) -> bool:
+        """Whether a case is too large, or its numbers are, to ask about it again and again."""
+        arrays = [value for value in self.cases[i].inputs if isinstance(value, np.ndarray)]
+        return (
+            sum(a.size for a in arrays) > 5_000
+            or max((_size(a) for a in arrays if a.dtype.kind == "f"), default=0) > 99
+        )
+
+    def _any_weights(self, i: int) -> Weights:
+        """The student's weights by role, or, where these cannot be read, others of the right shapes."""
+        weights = self.readings[0][i]
+        if self._reference(i, weights) is None and self.exercise.roles is not None:
+            roles = self.exercise.roles(self.cases[i].build)
+            return {name: reading.numbers(name, role.shape) for name, role in roles.items()}
+        return weights
+
+    def _on(self, i: int, inputs: tuple[Any, ...], weights: Weights) -> tuple[np.ndarray, ...] | None:
+        """What the reference gives for other inputs of case i; None where it gives nothing in the right shape."""
+        if self.exercise.reference is None:
+            return None
+        try:
+            with torch.no_grad():
+                answer = self.exercise.reference(self.cases[i].build, tuple(map(_leaf, inputs)), weights)
+        except Exception:  # these inputs may make no sense
+            return None
+        answer = answer if isinstance(answer, tuple) else (answer,)
+        arrays = tuple(part.numpy() for part in answer)
+        return arrays if tuple(a.shape for a in arrays) == self._shapes_of(self.cases[i]) else None
 
     def _where(self, ask: Ask) -> str:
         """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
@@ -858,10 +984,7 @@ class _Trial:
             expected = part.detach().numpy()
             if self._near(i, got, expected):
                 continue
-            mine, theirs = got.astype(float), expected.astype(float)
-            with np.errstate(invalid="ignore"):
-                off = ~((np.abs(mine - theirs) <= 1e-4 * max(1e-3, _size(theirs))) | (mine == theirs))
-            off &= ~(np.isnan(mine) & np.isnan(theirs))
+            mine, theirs, off = got.astype(float), expected.astype(float), _off(got, expected)
             if not off.any():  # the numbers agree; what kind of numbers they are does not
                 where, both = "every place", (str(expected.dtype), str(got.dtype))
                 return Difference(case.label, f"{name} in {where}".strip(), *both)
@@ -1042,6 +1165,19 @@ def _a(kind: str) -> str:
 def _size(values: np.ndarray) -> float:
     """The largest magnitude among those that are finite."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
+def _off(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where two arrays of one shape differ by more than rounding."""
+    mine, theirs = got.astype(float), expected.astype(float)
+    with np.errstate(invalid="ignore"):
+        off = ~((np.abs(mine - theirs) <= 1e-4 * max(1e-3, _size(theirs))) | (mine == theirs))
+    return off & ~(np.isnan(mine) & np.isnan(theirs))
+
+
+def _sides(case: Case) -> list[int]:
+    """All sizes of a case's arrays."""
+    return [n for value in case.inputs if isinstance(value, np.ndarray) for n in value.shape]
 
 
 def _among(values: np.ndarray, sorted_numbers: np.ndarray) -> bool:

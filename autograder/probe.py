@@ -284,7 +284,7 @@ def filled() -> Generator[None]:
 
     Uninitialised memory often happens to be 0, and then wrong code happens to be right.
     """
-    memory = torch.utils.deterministic
+    memory: Any = torch.utils.deterministic
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     fills, makers = memory.fill_uninitialized_memory, (np.empty, np.empty_like)
 

@@ -496,6 +496,18 @@ def test_the_exercise_of_the_page_does_what_the_page_says():
     assert judged(exercise, answers["uniform"]).mistakes == () and not judged(exercise, answers["uniform"]).passed
 
 
+def test_a_part_that_no_criterion_measures_counts():
+    """Where a criterion looks at one of two results only, the other is not free."""
+
+    def first(cases, outputs):
+        return all(np.allclose(o[0], np.minimum(c.inputs[0], 0)) for c, o in zip(cases, outputs, strict=True)), ""
+
+    exercise = dataclasses.replace(SPLIT, criteria=(Criterion("edge", "low", 1.0, first),), mistakes=())
+    assert judged(exercise, lambda x: (x.clamp(max=0), x.clamp(min=0))).passed
+    verdict = judged(exercise, lambda x: (x.clamp(max=0), x))
+    assert verdict.score == 0 and "cases agree in all parts" in verdict.results[0].note
+
+
 # --- Evidence: what decides points is computed here, and not believed ---------------------------------------------
 
 
