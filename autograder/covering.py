@@ -5,6 +5,7 @@ of 50 rows, two widths that happen to be equal. An exercise declares its axes by
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -77,7 +78,8 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     """Sets of sizes, always the same for the same axes.
 
     Between them each axis is 1 in one where no other is, larger than all others in one, long in one, equal to each
-    other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one. Each value
+    other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one, or, where
+    that may not be, every two that may. Each value
     of a choice occurs, alone and with something long. One way to build an object serves for calls of all kinds: short
     and long, each axis 1, each choice. Its first two sets come once more at the end: other numbers of the same shape.
 
@@ -90,6 +92,8 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     seen: set[tuple[Any, ...]] = set()
     main: tuple[Any, ...] | None = None
     features = [_features(declared, sizes) for sizes in candidates]
+    if not any(("all one",) in has for has in features):
+        features = [has | _both_one(declared, sizes) for has, sizes in zip(features, candidates, strict=True)]
     builds = [_build(declared, sizes) for sizes in candidates]
     # Of equal ones, that with fewest sizes of 1, which hide mistakes from each other; then the smallest.
     likely = [(-sum(n == 1 for n in sizes.values()), -_product(sizes)) for sizes in candidates]
@@ -176,3 +180,9 @@ def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, 
             found.add(("is", one.name, sizes[one.name]))
             found |= {("is", one.name, sizes[one.name], name) for name in long}
     return frozenset(found)
+
+
+def _both_one(declared: tuple[Size, ...], sizes: Sizes) -> set[tuple[Any, ...]]:
+    """The pairs of sizes that are both 1."""
+    ones = [name for name, n in _numbers(declared, sizes).items() if n == 1]
+    return {("both one", a, b) for a, b in itertools.combinations(ones, 2)}

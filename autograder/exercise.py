@@ -108,6 +108,27 @@ class Case:
         return self.build
 
 
+def _hides(case: Case) -> bool:
+    """Whether a case has a mask, or asks for one: what is hidden may then not be an outlier in every right answer."""
+    values = [*case.inputs, *(case.sizes or {}).values()]
+    return any(v is True or (isinstance(v, np.ndarray) and v.dtype == bool) for v in values)
+
+
+def with_outlier(case: Case, factor: float = 1000.0) -> Case:
+    """The same case with one token (row) of its first numbers far larger than all others.
+
+    What is computed over all tokens together, such as one maximum that is taken off all scores, then spoils the rest.
+    """
+    inputs = list(case.inputs)
+    for i, value in enumerate(inputs):
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim > 1 and value.size:
+            inputs[i] = value.copy()
+            inputs[i][(0,) * (value.ndim - 1)] *= factor
+            label = f"{case.label}, one row {factor:,.0f} times as large"
+            return replace(case, inputs=tuple(inputs), label=label, single=False)
+    return case
+
+
 @dataclass(frozen=True)
 class Criterion:
     """A property that earns a share of the points. The shares of an exercise add up to 1.
@@ -305,8 +326,13 @@ class Exercise:
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
 
     def tried(self, rng: np.random.Generator) -> list[Case]:
-        """All cases of one check: those of `cases`, and one for each set of sizes."""
-        return self.cases(rng) + ([self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else [])
+        """All cases of one check: those of `cases`, and one for each set of sizes.
+
+        In the last of these that hides nothing, one row is an outlier.
+        """
+        drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
+        plain = [i for i, case in enumerate(drawn) if not _hides(case)][-1:]
+        return self.cases(rng) + [with_outlier(case) if i in plain else case for i, case in enumerate(drawn)]
 
     def of(self, sizes: Mapping[str, Any], rng: np.random.Generator) -> Case:
         """A hidden case of these sizes, which its label tells."""

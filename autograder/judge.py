@@ -6,6 +6,7 @@ hostile input, every expected value is computed here, and no score ever crosses 
 
 import contextlib
 import itertools
+import logging
 import math
 import re
 import secrets
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import diagnosis, location, probe, reading
+from autograder import diagnosis, location, probe, reading, relations
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Mistake, Parameter, Weights
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
@@ -25,10 +26,14 @@ Ask = Callable[[bytes], bytes]
 Reply = dict[str, Any]  # what the probe says of one build or case
 Parts = tuple[Tensor, ...]  # of an answer: one tensor, or several
 MAX_WEIGHTS = 100_000  # elements that a student's module may have in these tiny cases
-MAX_AXES = 16  # of one of them
+MAX_DEPTH = 20  # of modules within modules
+MAX_MODULES = 1_000  # that hold a student's parameters
 MAX_READINGS = 150  # ways to read a student's parameters that are tried for a right answer
 MAX_FOLLOWED = 30  # of these, how many are followed stage by stage
 MAX_DIAGNOSED = 3  # of these, how many are tried for every known mistake
+NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
+MAX_ASKED, MAX_KINDS = 2, 3  # cases of each kind in which is asked how the result depends on its inputs; kinds
+MAX_SAID = 2  # sentences on what can be seen where nothing explains it
 MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 
@@ -48,17 +53,36 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
         the verdict. Whatever the student's code or the reply does, there is one.
     """
     rng = np.random.default_rng(secrets.randbits(64) if seed is None else seed)
+    carried: list[Exception] = []  # what went wrong on the way to the probe is not the reply's doing
+
+    def asked(request: bytes) -> bytes:
+        try:
+            return ask(request)
+        except Exception as error:
+            carried.append(error)
+            raise
+
     try:
-        with probe.exact():
-            return _Trial(exercise, exercise.tried(rng), rng).run(ask)
+        with probe.exact(), np.errstate(all="ignore"):
+            return _Trial(exercise, exercise.tried(rng), rng).run(asked)
     except NoAnswer as silence:
         return not_judged(exercise.name, str(silence))
-    except _Malformed:
-        return not_judged(exercise.name, "the check got an answer that it cannot read, so nothing could be compared.")
+    except _Malformed as why:
+        return not_judged(exercise.name, str(why))
+    except Exception as error:
+        if error in carried:
+            raise
+        logging.getLogger(__name__).exception("%s: a reply that was not foreseen", exercise.name)
+        return not_judged(
+            exercise.name, f"the check itself failed ({type(error).__name__}) on what your code returned."
+        )
 
 
 class _Malformed(Exception):
-    """The probe's reply is not what a probe would say."""
+    """The probe's reply is not what a probe would say, or more than is compared; the text says which."""
+
+    def __init__(self, why: str = "the check got an answer that it cannot read, so nothing could be compared.") -> None:
+        super().__init__(why)
 
 
 class _Error(TypedDict):
@@ -77,7 +101,7 @@ class _Outcome:
     type: str = ""
     output: tuple[np.ndarray, ...] | None = None  # its parts; None where it is not what the task wants at all
     dtypes: tuple[str, ...] = ()
-    input_changed: bool = False
+    changed: str | None = None  # the first input that the call has changed
     input_gradients: tuple[np.ndarray | None, ...] | None = None
     weight_gradients: dict[str, np.ndarray | None] | None = None
     backward_error: str = ""
@@ -148,28 +172,29 @@ class _Trial:
 
     def _draw(self, reply: Reply, rng: np.random.Generator) -> dict[str, tuple[Parameter, Tensor]]:
         """Random weights for described parameters: away from 0 and 1, matrices large enough that attention matters."""
-        drawn, total = {}, 0
+        drawn, total, modules = {}, 0, set[str]()
         for item in _dicts(reply, "parameters"):
-            name, shape, constant = item.get("name"), item.get("shape"), item.get("constant")
-            if not isinstance(name, str) or not isinstance(shape, list) or len(shape) > MAX_AXES:
+            name, shape, start = _parameter_name(item.get("name")), item.get("shape"), item.get("start")
+            if not isinstance(shape, list) or len(shape) > probe.MAX_AXES or not all(type(n) is int for n in shape):
                 raise _Malformed
-            if not all(type(n) is int and 0 <= n <= MAX_WEIGHTS for n in shape):
+            if min(shape, default=0) < 0:
                 raise _Malformed
-            total += int(np.prod(shape, dtype=object))
+            total += math.prod(n for n in shape if n)
             if total > MAX_WEIGHTS:
-                raise _Malformed
+                raise _Malformed(
+                    f"its parameters hold more than {MAX_WEIGHTS:,} numbers, although it was built for small inputs: "
+                    "is a size written into the code?"
+                )
+            modules.update(itertools.accumulate(name.split(".")[:-1], "{}.{}".format))
+            if len(modules) > MAX_MODULES:
+                raise _Malformed(f"its parameters are spread over more than {MAX_MODULES:,} modules.")
             if item.get("trained") is not True and np.prod(shape) == 1:
                 continue  # a constant, such as a scale, that the student keeps as a frozen parameter
             if len(shape) > 1:
                 values = rng.normal(0.0, 1.5 / np.sqrt(shape[-1] or 1), shape)
             else:
                 values = rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape)
-            parameter = Parameter(
-                name,
-                tuple(shape),
-                item.get("trained") is True,
-                constant if type(constant) is float else None,
-            )
+            parameter = Parameter(name, tuple(shape), item.get("trained") is True, _constant(start, tuple(shape)))
             drawn[name] = (parameter, torch.from_numpy(np.asarray(values)).requires_grad_())
         return drawn
 
@@ -194,8 +219,42 @@ class _Trial:
         replies = self._asked(ask, {"do": "run", "cases": requests}, len(requests))
         outcomes = {i: _Outcome(error=error) for i, error in self.unbuilt.items()}
         several = bool(self.exercise.parts)
-        outcomes |= {i: _outcome(reply, several) for i, reply in zip(built, replies, strict=True)}
+        for i, reply in zip(built, replies, strict=True):
+            outcome = _outcome(reply, several)
+            changed = None if outcome.output is None else self._changed(i, reply)
+            outcomes[i] = replace(outcome, changed=changed)
         self.outcomes = [outcomes[i] for i in range(len(self.cases))]
+        self._find_trained()
+
+    def _changed(self, i: int, reply: Reply) -> str | None:
+        """The first input of case i that is another after the call than it was before; None: there is none."""
+        sent, after = self._arrays_of(i), _arrays(reply.get("inputs_after", []))
+        for n, (name, before) in enumerate(sent.items()):
+            now = after[n] if n < len(after) else None
+            if now is None or now.shape != before.shape or not np.array_equal(now, before):
+                return name
+        return None
+
+    def _arrays_of(self, i: int) -> dict[str, np.ndarray]:
+        """The arrays among the inputs of case i, as the student's code gets them, by what the task calls them."""
+        inputs = self.cases[i].inputs
+        several = sum(isinstance(value, np.ndarray) for value in inputs) > 1
+        named = dict[str, np.ndarray]()
+        for n, value in enumerate(inputs):
+            if isinstance(value, np.ndarray):
+                named[self._input_name(n) if several or self.exercise.steps else "the input"] = (
+                    value.astype(self.cases[i].dtype) if value.dtype.kind == "f" else value
+                )
+        return named
+
+    def _find_trained(self) -> None:
+        """What is trained shows in what comes back from a backward pass, wherever one was asked for."""
+        if all(outcome.weight_gradients is None for outcome in self.outcomes):
+            return
+        reached = {name for outcome in self.outcomes for name in outcome.weight_gradients or ()}
+        for own in self.parameters:
+            for name, (parameter, tensor) in own.items():
+                own[name] = replace(parameter, trained=name in reached), tensor
 
     def _look_again(self, ask: Ask) -> None:
         """Make the same calls under conditions that must not matter; what must not differ is noted where it does.
@@ -217,7 +276,9 @@ class _Trial:
         ):
             for order in (again, largest_first):
                 for i, error in self._differs(ask, order, shared=True).items():
-                    self.unsteady.setdefault(i, f"called again, it {_otherwise(error)} ({self.cases[i].label})")
+                    keeps = "" if self.cases[i].build is not None else ": something is kept from one call to the next"
+                    label = self.cases[i].label
+                    self.unsteady.setdefault(i, f"called again, it {_otherwise(error)}{keeps} ({label})")
             for i, error in self._differs(ask, again[: len(again) // 2], strided=True).items():
                 how = "where an input is not contiguous in memory, as a transposed one is, it"
                 self.conditions.append(f"{how} {_otherwise(error)} ({self.cases[i].label})")
@@ -227,11 +288,14 @@ class _Trial:
                 self.conditions.append("called again in training mode, it gives another result")
         for i, outcome in enumerate(self.outcomes):
             case = self.cases[i]
-            narrowed = case.single and case.dtype == "float64" and _has_floats(case) and "float32" in outcome.dtypes
+            narrowed = case.single and case.dtype == "float64" and _has_floats(case) and NARROW & {*outcome.dtypes}
+            if outcome.changed and not any("is changed by the call" in said for said in self.conditions):
+                self.conditions.append(f"{outcome.changed} is changed by the call ({case.label})")
             if narrowed and not self.conditions:
-                self.conditions.append(f"float64 in, float32 out ({case.label})")
+                self.conditions.append(f"float64 in, {min(NARROW & {*outcome.dtypes})} out ({case.label})")
         if self.exercise.library == "torch":
-            self._look_at_dtype(ask, again[: len(again) // 2])
+            if not self.unsteady:  # else what differs there may be what is kept
+                self._look_at_dtype(ask, again[: len(again) // 2])
             self._look_at_state(ask, again[0])
 
     def _differs(self, ask: Ask, order: list[int], **how: Any) -> dict[int, _Error | None]:
@@ -369,7 +433,7 @@ class _Trial:
 
     def _by_name(self, i: int) -> Iterator[Weights]:
         """The ways to read the parameters of case i by their names and shapes, as far as these make sense."""
-        with contextlib.suppress(RuntimeError, ValueError, KeyError, IndexError):
+        with contextlib.suppress(Exception):  # a student's parameters may have any shape: most readings do not fit
             yield from itertools.islice(self.exercise.mappings(self.parameters[i], self.cases[i].build), MAX_READINGS)
 
     def _telling(self) -> int | None:
@@ -425,7 +489,7 @@ class _Trial:
         """The weights of case j by a recipe; none where it does not fit."""
         try:
             return recipe.read(self.parameters[j], self.roles[j])
-        except (KeyError, ValueError):
+        except Exception:  # these parameters may have any shape
             return {}
 
     def _unread(self) -> str:
@@ -454,7 +518,7 @@ class _Trial:
             return None
         try:
             answer = self._computed(i, weights, reference)
-        except (RuntimeError, KeyError, ValueError):
+        except Exception:  # these weights may have any shape
             return None
         return answer if tuple(tuple(part.shape) for part in answer) == self._shapes_of(self.cases[i]) else None
 
@@ -502,11 +566,11 @@ class _Trial:
             return None
         inputs = [leaf for leaf in self.leaves[i] if isinstance(leaf, Tensor) and leaf.requires_grad]
         told = outcome.input_gradients if outcome.input_gradients is not None else (None,) * len(inputs)
-        several = len(inputs) > 1
-        leaves = {f"input {n}" if several else "the input": leaf for n, leaf in enumerate(inputs, 1)}
+        floats = [name for name, value in self._arrays_of(i).items() if value.dtype.kind == "f"]
+        leaves = dict(zip(floats, inputs, strict=True))
         got = dict(zip(leaves, told, strict=False))
-        for name, (parameter, tensor) in self.parameters[i].items():
-            if parameter.trained and self.exercise.needs:
+        for name, (_, tensor) in self.parameters[i].items():
+            if self.exercise.needs:
                 leaves[name], got[name] = tensor, (outcome.weight_gradients or {}).get(name)
         pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
         if not pairs:  # what a known mistake gives may have no gradient at all
@@ -535,6 +599,8 @@ class _Trial:
         signs = self._signs()
         printed = next((o.printed for o, case in zip(outcomes, cases, strict=True) if case.visible and o.printed), "")
         results = [self._result(criterion, right, gaps, signs) for criterion in exercise.criteria]
+        if compared and all(result.holds for result in results) and not all(self.right):
+            results = self._every_case_counts(results)
         if all(result.holds for result in results):
             headline = f"all {len(cases)} cases agree." if compared else "everything that is asked for holds."
             return Verdict(exercise.name, headline, tuple(results), printed=printed, properties=self._properties())
@@ -555,13 +621,15 @@ class _Trial:
         elif said := [*self.unsteady.values(), *self.conditions] if all(self.right) else []:
             headline = f"right, but {said[0]}."
         elif all(right):
-            headline = "all outputs are right; something else is not."
+            headline = f"all outputs are right, but {next(r.note or r.title for r in results if not r.holds)}."
         if failing:
             headline += f" {len(failing)} raised {failing[0]['type']}: {failing[0]['message']}"
         if compared and not mistakes and (where := self._where(ask)):
             headline = (
                 f"{headline.rstrip('.')}. Of all sizes that were tried, it goes wrong where {where}, and only there."
             )
+        elif compared and not mistakes and not all(self.right):
+            headline = " ".join([f"{headline.rstrip('.')}.", *(f"{said}." for said in self._seen(ask)[:MAX_SAID])])
         first = self._first_different(right)
         return Verdict(
             exercise.name,
@@ -573,6 +641,125 @@ class _Trial:
             printed,
             self._properties(),
         )
+
+    def _every_case_counts(self, results: list[Result]) -> list[Result]:
+        """Where what criteria measure holds and a case is wrong all the same, in whatever part: its criterion fails."""
+        tags = {case.tag for case, right in zip(self.cases, self.right, strict=True) if not right}
+        said = f"{sum(self.right)} of {len(self.cases)} cases agree in all parts"
+        tags = tags & {criterion.key for criterion in self.exercise.criteria} or {self.exercise.criteria[-1].key}
+        return [
+            replace(result, holds=False, note=said) if criterion.key in tags else result
+            for criterion, result in zip(self.exercise.criteria, results, strict=True)
+        ]
+
+    def _seen(self, ask: Ask) -> list[str]:
+        """What can be seen of wrong results that nothing explains, the most telling first, as sentences."""
+        said = self._with_and_without()
+        said += self._related(ask)
+        said += [f"{text[0].upper()}{text[1:]}" for text in (*self.unsteady.values(), *self.conditions)][:1]
+        pairs = []
+        for i, answer in enumerate(self.expected):
+            outputs = self.outcomes[i].output
+            if answer is None or outputs is None or tuple(o.shape for o in outputs) != self._shapes_of(self.cases[i]):
+                continue
+            if self.cases[i].dtype == "float64":
+                expected = tuple(part.detach().numpy() for part in answer)
+                off = [
+                    np.zeros(e.shape, bool) if self._near(i, g, e) else _off(g, e)
+                    for g, e in zip(outputs, expected, strict=True)
+                ]
+                pairs.append((outputs, expected, off))
+        differ = [case.label for case, right in zip(self.cases, self.right, strict=True) if not right]
+        if len(differ) < len(self.cases) / 4:
+            said.append(f"What differs: {'; '.join(differ)}")
+        said += relations.looks(pairs, self.exercise.parts)
+        return list(dict.fromkeys(said))
+
+    def _with_and_without(self) -> list[str]:
+        """An optional input, such as a mask, without which all is right, or with which all is."""
+        inputs = [case.inputs for case in self.cases]
+        for n in range(min(map(len, inputs), default=0)):
+            with_it = [self.right[i] for i, given in enumerate(inputs) if given[n] is not None]
+            without = [self.right[i] for i, given in enumerate(inputs) if given[n] is None]
+            if len(with_it) < 2 or len(without) < 2 or all(with_it) == all(without):
+                continue
+            right, word, wrong = (without, "without", with_it) if all(without) else (with_it, "with", without)
+            name = self._input_name(n)
+            other = "with" if word == "without" else "without"
+            told = (
+                f"All {len(right)} cases {word} {name} are right, and {wrong.count(False)} of {len(wrong)} {other} it"
+            )
+            return [f"{told} are not"]
+        return []
+
+    def _input_name(self, n: int) -> str:
+        """What the task calls an input."""
+        names = diagnosis.inputs(self.exercise.steps) if self.exercise.steps else ()
+        return f"`{names[n]}`" if n < len(names) else f"input {n + 1}"
+
+    def _related(self, ask: Ask) -> list[str]:
+        """Relations that the right answer has for the inputs of several cases, and the student's code has not."""
+        usable = [i for i, case in enumerate(self.cases) if case.dtype == "float64" and case.steps is None]
+        usable = [i for i in usable if not self.right[i] and self.outcomes[i].output is not None and not self._huge(i)]
+        usable.sort(key=lambda i: (min(_sides(self.cases[i]), default=0) < 2, -len(set(_sides(self.cases[i])))))
+        asked = list[tuple[int, relations.Relation, list[bool | None]]]()
+        kinds = dict[tuple[bool, ...], list[int]]()  # with a mask, and without
+        for i in usable:
+            kinds.setdefault(tuple(value is None for value in self.cases[i].inputs), []).append(i)
+        for i in (i for alike in list(kinds.values())[:MAX_KINDS] for i in alike[:MAX_ASKED]):
+            weights = self._any_weights(i)
+            before = self._on(i, self.cases[i].inputs, weights)
+            names = {n: self._input_name(n) for n in range(len(self.cases[i].inputs))}
+            if before is None:
+                continue
+            for relation in relations.relations(self.cases[i].inputs, names):
+                after = self._on(i, relation.inputs, weights)
+                if after is not None and any(held := relation.holds(before, after)):
+                    asked.append((i, relation, held))
+        if not asked:
+            return []
+        requests = [self._request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in asked]
+        replies = self._asked(ask, {"do": "look", "cases": requests}, len(requests))
+        broken = dict[tuple[bool, str], int]()
+        for (i, relation, must), reply in zip(asked, replies, strict=True):
+            after, before = _outcome(reply, bool(self.exercise.parts)).output, self.outcomes[i].output
+            if after is None or before is None or not len(after) == len(before) == len(must):
+                continue
+            told = [held for held, must_hold in zip(relation.holds(before, after), must, strict=True) if must_hold]
+            if False in told:
+                key = relation.weak, relation.words
+                broken[key] = broken.get(key, 0) + 1
+        often = [key for key, count in broken.items() if count > 1]
+        return [words for _, words in sorted(often, key=lambda key: key[0])]
+
+    def _huge(self, i: int) -> bool:
+        """Whether a case is too large, or its numbers are, to ask about it again and again."""
+        arrays = [value for value in self.cases[i].inputs if isinstance(value, np.ndarray)]
+        return (
+            sum(a.size for a in arrays) > 5_000
+            or max((_size(a) for a in arrays if a.dtype.kind == "f"), default=0) > 99
+        )
+
+    def _any_weights(self, i: int) -> Weights:
+        """The student's weights by role, or, where these cannot be read, others of the right shapes."""
+        weights = self.readings[0][i]
+        if self._reference(i, weights) is None and self.exercise.roles is not None:
+            roles = self.exercise.roles(self.cases[i].build)
+            return {name: reading.numbers(name, role.shape) for name, role in roles.items()}
+        return weights
+
+    def _on(self, i: int, inputs: tuple[Any, ...], weights: Weights) -> tuple[np.ndarray, ...] | None:
+        """What the reference gives for other inputs of case i; None where it gives nothing in the right shape."""
+        if self.exercise.reference is None:
+            return None
+        try:
+            with torch.no_grad():
+                answer = self.exercise.reference(self.cases[i].build, tuple(map(_leaf, inputs)), weights)
+        except Exception:  # these inputs may make no sense
+            return None
+        answer = answer if isinstance(answer, tuple) else (answer,)
+        arrays = tuple(part.numpy() for part in answer)
+        return arrays if tuple(a.shape for a in arrays) == self._shapes_of(self.cases[i]) else None
 
     def _where(self, ask: Ask) -> str:
         """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
@@ -642,7 +829,7 @@ class _Trial:
         known: list[tuple[str, bool | None]] = [
             ("every value is finite", self._finite()),
             ("float32 and float64 are kept", self._dtypes_kept()),
-            ("the inputs stay as they were", not any(o.input_changed for o in outcomes)),
+            ("the inputs stay as they were", not any(o.changed for o in outcomes)),
             ("the same input gives the same result again", not self.unsteady),
         ]
         if any(c is not None for c in self.cotangents):
@@ -692,7 +879,7 @@ class _Trial:
             loose=self.loose,
             right=frozenset(i for i, agrees in enumerate(self.right) if agrees),
             errors=tuple(outcome.error["message"] for outcome in self.outcomes if outcome.error),
-            input_changed=any(outcome.input_changed for outcome in self.outcomes),
+            input_changed=any(outcome.changed is not None for outcome in self.outcomes),
             mappable=all(answer is not None for answer in self.expected),
         )
         return tuple(mistake for mistake in self.exercise.mistakes if mistake.sign and mistake.sign(evidence))
@@ -703,7 +890,10 @@ class _Trial:
         if criterion.measure is not None:
             several = bool(self.exercise.parts)
             outputs = [None if o.output is None else o.output if several else o.output[0] for o in self.outcomes]
-            holds, note = criterion.measure(tuple(self.cases), tuple(outputs))
+            try:
+                holds, note = criterion.measure(tuple(self.cases), tuple(outputs))
+            except Exception:  # results may have any shape, and be any numbers
+                holds, note = False, f"cannot be measured: it should return {self.exercise.returns}"
         else:
             holds, note = self._criterion(criterion.key, right, gaps, signs)
         return Result(criterion.title, criterion.share, holds, note)
@@ -721,14 +911,23 @@ class _Trial:
                 if broken:
                     return False, f"backward raised an error: {broken.splitlines()[0][:200]}"
                 return False, f"the gradient of {', '.join(missing[:4])} is missing or differs"
-            return (True, "") if gaps else (False, "no case agrees, so no gradient can be compared")
+            compared = self._hidden(gaps)
+            return (True, "") if compared else (False, "no case agrees, so no gradient can be compared")
         if key == "manners":
             return self._manners(signs)
         chosen = [i for i, case in enumerate(self.cases) if case.tag == key]
         agreeing = sum(right[i] for i in chosen)
-        holds = agreeing == len(chosen)
+        hidden = [i for i, case in enumerate(self.cases) if not case.visible]
+        unseen = [i for i in hidden if i in chosen] or hidden  # what is known beforehand earns nothing
+        holds = agreeing == len(chosen) and (not unseen or any(right[i] for i in unseen))
         cases = "case agrees" if len(chosen) == 1 else "cases agree"
         return holds, "" if holds else f"{agreeing} of {len(chosen)} {cases}"
+
+    def _hidden(self, some: Collection[int]) -> list[int]:
+        """Those of some differentiated cases that decide: hidden ones, where any was differentiated."""
+        every = [i for i, cotangents in enumerate(self.cotangents) if cotangents is not None]
+        hidden = [i for i in every if not self.cases[i].visible] or every
+        return [i for i in some if i in hidden]
 
     def _shapes(self) -> tuple[bool, str]:
         for i, (case, outcome) in enumerate(zip(self.cases, self.outcomes, strict=True)):
@@ -752,7 +951,12 @@ class _Trial:
         roles = self.exercise.needs - self.readings[0][0].keys()
         if roles:
             return False, self._unread() or f"no parameter found for {self._called(roles)}"
-        if self.exercise.needs and not all(p.trained for pairs in self.parameters for p, _ in pairs.values()):
+        compared = any(criterion.key == "gradients" for criterion in self.exercise.criteria)
+        if (
+            self.exercise.needs
+            and not compared
+            and not all(p.trained for own in self.parameters for p, _ in own.values())
+        ):
             return False, "a parameter does not require a gradient"
         for said in (*self.conditions, *self.unsteady.values()):
             return False, said
@@ -784,10 +988,7 @@ class _Trial:
             expected = part.detach().numpy()
             if self._near(i, got, expected):
                 continue
-            mine, theirs = got.astype(float), expected.astype(float)
-            with np.errstate(invalid="ignore"):
-                off = ~((np.abs(mine - theirs) <= 1e-4 * max(1e-3, _size(theirs))) | (mine == theirs))
-            off &= ~(np.isnan(mine) & np.isnan(theirs))
+            mine, theirs, off = got.astype(float), expected.astype(float), _off(got, expected)
             if not off.any():  # the numbers agree; what kind of numbers they are does not
                 where, both = "every place", (str(expected.dtype), str(got.dtype))
                 return Difference(case.label, f"{name} in {where}".strip(), *both)
@@ -824,7 +1025,7 @@ class _Trial:
                 continue
             try:
                 stages = self.exercise.stages(self.cases[i].build, self.leaves[i], weights[i])
-            except (RuntimeError, KeyError, ValueError, TypeError):  # a reading that does not fit
+            except Exception:  # a reading that does not fit
                 continue
             found = [_among(value.detach().numpy(), traced) for value in stages.values()]
             ways.append((max((n for n, there in enumerate(found, 1) if there), default=0), tuple(stages), found))
@@ -970,6 +1171,19 @@ def _size(values: np.ndarray) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
+def _off(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where two arrays of one shape differ by more than rounding."""
+    mine, theirs = got.astype(float), expected.astype(float)
+    with np.errstate(invalid="ignore"):
+        off = ~((np.abs(mine - theirs) <= 1e-4 * max(1e-3, _size(theirs))) | (mine == theirs))
+    return off & ~(np.isnan(mine) & np.isnan(theirs))
+
+
+def _sides(case: Case) -> list[int]:
+    """All sizes of a case's arrays."""
+    return [n for value in case.inputs if isinstance(value, np.ndarray) for n in value.shape]
+
+
 def _among(values: np.ndarray, sorted_numbers: np.ndarray) -> bool:
     """Whether each of the finite values is one of the numbers, to seven digits."""
     sought = values[np.isfinite(values)]
@@ -994,8 +1208,9 @@ def _leaf(value: Any) -> Any:
 
 
 def _read(ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
+    told = ask(probe.pack(request))
     try:
-        replies = probe.unpack(ask(probe.pack(request)))
+        replies = probe.unpack(told)
     except ValueError as error:
         raise _Malformed from error
     if not isinstance(replies, list) or len(replies) != count or not all(isinstance(r, dict) for r in replies):
@@ -1005,9 +1220,20 @@ def _read(ask: Ask, request: dict[str, Any], count: int) -> list[Reply]:
 
 def _dicts(reply: Reply, key: str) -> list[Reply]:
     items = reply.get(key)
-    if not isinstance(items, list) or len(items) > probe.MAX_NAMES or not all(isinstance(i, dict) for i in items):
+    if not isinstance(items, list) or not all(isinstance(i, dict) for i in items):
         raise _Malformed
+    if len(items) > probe.MAX_NAMES:
+        raise _Malformed(f"it has more than {probe.MAX_NAMES} {key}, although it was built for small inputs.")
     return items
+
+
+def _parameter_name(value: Any) -> str:
+    """A parameter's name, which is told and sent back as it is."""
+    if not isinstance(value, str) or not value.isprintable():  # half of a surrogate pair is not
+        raise _Malformed
+    if len(value) > probe.MAX_NAME or value.count(".") > MAX_DEPTH or value.startswith("$"):
+        raise _Malformed(f"the name of a parameter cannot be used: `{value[:60]}…`")
+    return value
 
 
 def _text(value: Any, limit: int = 500) -> str:
@@ -1034,9 +1260,28 @@ def _arrays(values: Any, limit: int = probe.MAX_NAMES) -> tuple[np.ndarray | Non
 
 
 def _names(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, list) or len(values) > probe.MAX_NAMES:
+        raise _Malformed
+    if not all(isinstance(value, str) for value in values):
         raise _Malformed
     return tuple(_text(value, 80) for value in values)
+
+
+def _constant(start: Any, shape: tuple[int, ...]) -> float | None:
+    """The number that all entries of a parameter start from, if it is one; computed here from all of them."""
+    if not isinstance(start, np.ndarray) or start.shape != shape or start.dtype.kind != "f":
+        return None
+    first = float(start.flat[0]) if start.size else 0.0
+    return first if bool((start == first).all()) else None
+
+
+def _dtypes(output: tuple[np.ndarray, ...] | None, told: tuple[str, ...]) -> tuple[str, ...]:
+    """The dtypes of a result's parts: what the arrays are, unless one was of a dtype that cannot cross."""
+    if output is None:
+        return ()
+    told = told if len(told) == len(output) else ("",) * len(output)
+    crossed = (*probe.DTYPES, "")
+    return tuple(a.dtype.name if name in crossed else name for a, name in zip(output, told, strict=True))
 
 
 def _outcome(reply: Reply, several: bool) -> _Outcome:
@@ -1048,9 +1293,9 @@ def _outcome(reply: Reply, several: bool) -> _Outcome:
     if "output" in reply:
         parts = _arrays(reply["output"])
         output = tuple(part for part in parts if part is not None)
-        if len(output) < len(parts):
+        if len(output) < len(parts) or len(output) > probe.MAX_PARTS:
             raise _Malformed
-        if reply.get("several") is not several:
+        if reply.get("several") is not several or not output or (len(output) > 1 and not several):
             output = None
     inputs, weights = reply.get("input_gradients"), reply.get("weight_gradients")
     if weights is not None and not isinstance(weights, dict):
@@ -1058,8 +1303,7 @@ def _outcome(reply: Reply, several: bool) -> _Outcome:
     return _Outcome(
         type=_text(reply.get("type"), 80),
         output=output,
-        dtypes=_names(reply.get("dtypes", [])),
-        input_changed=reply.get("input_changed") is True,
+        dtypes=_dtypes(output, _names(reply.get("dtypes", []))),
         input_gradients=None if inputs is None else _arrays(inputs),
         weight_gradients=None if weights is None else dict(zip(weights, _arrays(list(weights.values())), strict=True)),
         backward_error=_text(reply.get("backward_error")),

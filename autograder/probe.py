@@ -9,14 +9,17 @@ Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays 
 """
 
 import contextlib
+import copy
 import io
 import json
+import math
 import os
 import signal
 import struct
 import threading
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Generator
 from typing import Any
@@ -29,8 +32,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything else is converted or refused
 MAX_ELEMENTS = 1_000_000  # of one array
+MAX_AXES = 16  # of one array
+MAX_ARRAYS = 50_000  # of one message
+MAX_HEADER = 4_000_000  # bytes of a message beside its arrays
+MAX_MESSAGE = 64_000_000  # bytes of a message
+MAX_PARTS = 100  # of one result
 MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
 MAX_NAMES = 500  # parameters, operations and the like in one list
+MAX_STARTS = 100_000  # numbers of a parameter whose start is told
+MAX_NAME = 300  # characters of a parameter's name
 MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
@@ -91,18 +101,34 @@ def pack(message: Any) -> bytes:
     return struct.pack("!I", len(header)) + header + b"".join(a.tobytes() for a in arrays)
 
 
+def is_shape(value: Any) -> bool:
+    """Whether it is a list of few sizes, of which those that are not 0 do not multiply to too much."""
+    if not isinstance(value, list) or len(value) > MAX_AXES:
+        return False
+    if not all(type(n) is int and 0 <= n <= MAX_ELEMENTS for n in value):
+        return False
+    return math.prod(n for n in value if n) <= MAX_ELEMENTS
+
+
 def unpack(data: bytes) -> Any:
-    """The message that `pack` wrote. Reads hostile bytes: ValueError on anything but a well-formed message."""
+    """The message that `pack` wrote. Reads hostile bytes: ValueError on anything but a well-formed message.
+
+    All of it is bounded before any of it is made: what it holds takes a small multiple of `MAX_MESSAGE` at most.
+    """
     try:
         (size,) = struct.unpack_from("!I", data)
+        if len(data) > MAX_MESSAGE or size > MAX_HEADER:
+            raise ValueError(f"{len(data)} bytes, {size} of them a header")
         header = json.loads(data[4 : 4 + size])
         kinds, body, at = header["arrays"], header["body"], 4 + size
+        if len(kinds) > MAX_ARRAYS:
+            raise ValueError(f"{len(kinds)} arrays")
         arrays = []
         for name, shape in kinds:
-            if name not in DTYPES or not all(type(n) is int and 0 <= n <= MAX_ELEMENTS for n in shape):
-                raise ValueError(f"an array of dtype {name!r} and shape {shape!r}")
-            dtype, count = np.dtype(name), int(np.prod(shape, dtype=object))
-            if count > MAX_ELEMENTS or at + count * dtype.itemsize > len(data):
+            if name not in DTYPES or not is_shape(shape):
+                raise ValueError("an array of another kind or shape")
+            dtype, count = np.dtype(name), math.prod(shape)
+            if at + count * dtype.itemsize > len(data):
                 raise ValueError(f"an array of {count} elements")
             raw = data[at : at + count * dtype.itemsize]
             if name == "bool" and raw.strip(b"\x00\x01"):
@@ -118,8 +144,8 @@ def unpack(data: bytes) -> Any:
             return [restore(item) for item in value] if isinstance(value, list) else value
 
         return restore(body)
-    except (ValueError, KeyError, TypeError, IndexError, struct.error, RecursionError, AttributeError) as error:
-        raise ValueError(f"not a message of the probe: {error}") from None
+    except (ValueError, LookupError, TypeError, ArithmeticError, struct.error, RecursionError, AttributeError) as error:
+        raise ValueError(f"not a message of the probe: {str(error)[:200]}") from None
 
 
 # --- Answering a request -----------------------------------------------------------------------------------------
@@ -252,6 +278,37 @@ def exact() -> Generator[None]:
         torch.set_num_threads(threads)
 
 
+@contextlib.contextmanager
+def filled() -> Generator[None]:
+    """What is made without values (`torch.empty`, `np.empty`) is NaN or the largest number, at every run the same.
+
+    Uninitialised memory often happens to be 0, and then wrong code happens to be right.
+    """
+    memory: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    fills, makers = memory.fill_uninitialized_memory, (np.empty, np.empty_like)
+
+    def full(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def made_full(*args: Any, **kwargs: Any) -> np.ndarray:
+            array = make(*args, **kwargs)
+            if array.dtype.kind in "fciub":
+                kind = array.dtype.kind
+                array.fill(np.nan if kind in "fc" else True if kind == "b" else np.iinfo(array.dtype).max)
+            return array
+
+        return made_full
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    memory.fill_uninitialized_memory = True
+    np.empty, np.empty_like = map(full, makers)
+    try:
+        yield
+    finally:
+        np.empty, np.empty_like = makers
+        memory.fill_uninitialized_memory = fills
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
 def _guarded(work: Callable[[], dict[str, Any]], watchdog: _Watchdog) -> dict[str, Any]:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
     printed = io.StringIO()
@@ -265,6 +322,7 @@ def _guarded(work: Callable[[], dict[str, Any]], watchdog: _Watchdog) -> dict[st
                 torch.random.fork_rng(devices=[]),
                 torch.enable_grad(),
                 exact(),
+                filled(),
             ):
                 warnings.simplefilter("ignore")
                 torch.default_generator.manual_seed(0)  # manual_seed itself asks every kind of device, which takes 1 ms
@@ -283,16 +341,10 @@ def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
     if not isinstance(module, nn.Module):
         return {"not_a_module": type(module).__name__}
     parameters = []
-    for name, parameter in list(module.named_parameters())[:MAX_NAMES]:
-        first = float(parameter.detach().flatten()[0]) if parameter.numel() else 0.0
-        parameters.append(
-            {
-                "name": name,
-                "shape": list(parameter.shape),
-                "trained": parameter.requires_grad,
-                "constant": first if bool((parameter == first).all()) else None,
-            }
-        )
+    for name, parameter in list(module.named_parameters())[: MAX_NAMES + 1]:
+        start = _array(parameter) if parameter.numel() <= MAX_STARTS else None
+        told = {"name": name, "shape": list(parameter.shape), "trained": parameter.requires_grad, "start": start}
+        parameters.append(told)
     return {"parameters": parameters, "loose": _loose(module)}
 
 
@@ -325,14 +377,14 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     dtype = getattr(torch, case["dtype"])
     torch.set_default_dtype(dtype)
     call, weights = target, {}
-    if "build" in case:
+    if "build" not in case:
+        call = _apart(target)
+    else:
         call = _built(target, case["build"], dtype).eval()
         weights = _load(call, case)
 
     inputs = _inputs(case, dtype)
-    arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
-    leaves = [array for array in arrays if isinstance(array, torch.Tensor)]
-    before = [array.detach().clone() if isinstance(array, torch.Tensor) else array.copy() for array in arrays]
+    leaves = [value for value in inputs if isinstance(value, torch.Tensor)]
     # Not the leaves, so that code which writes into its input can be seen doing it.
     inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
 
@@ -345,7 +397,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     if not parts:
         return reply
     arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
-    reply["input_changed"] = not all(_same(now, then) for now, then in zip(arrays, before, strict=True))
+    reply["inputs_after"] = [_array(a) if isinstance(a, torch.Tensor) else a for a in arrays]
     cotangents = case.get("cotangents", [])
     if cotangents and [list(part.shape) for part in parts] == [list(c.shape) for c in cotangents]:
         inside = {name: weight for name, weight in weights.items() if weight.requires_grad}
@@ -374,14 +426,16 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
 
     Args:
         objects: those built so far, by their arguments.
-        how: `"shared"`: one object for all cases that are built alike, call after call; `"training"`: in training
-            mode; `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its inputs moved
-            there after it was built.
+        how: `"shared"`: one object for all cases that are built alike, or one function, call after call; `"training"`:
+            in training mode; `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its
+            inputs moved there after it was built.
     """
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
     torch.set_default_dtype(dtype)
     call, weights = target, {}
-    if "build" in case:
+    if "build" not in case:
+        call = objects.setdefault("function", _apart(target)) if how.get("shared") else _apart(target)
+    else:
         key = json.dumps([case["build"], case["dtype"]])
         call = objects.get(key) if how.get("shared") else None
         if call is None:
@@ -410,6 +464,64 @@ def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
         module = target(*arguments).to(dtype)
         torch.set_default_dtype(dtype)
         return module
+
+
+KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may keep something between calls
+
+
+def _apart(target: Any) -> Any:
+    """A function with copies of what it may keep something in between calls, so that it finds all of it as it is now.
+
+    That is: names of its module, variables around it, defaults and attributes, and those of other functions of the
+    module that it names. What is no plain function is returned as it is.
+    """
+    if not isinstance(target, types.FunctionType):
+        return target
+    space, done = dict(target.__globals__), dict[int, types.FunctionType]()
+
+    def twin(function: types.FunctionType) -> types.FunctionType:
+        if id(function) in done:
+            return done[id(function)]
+        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        new = types.FunctionType(function.__code__, space, function.__name__, _copied(function.__defaults__), cells)
+        done[id(function)] = new
+        new.__kwdefaults__ = _copied(function.__kwdefaults__)
+        new.__dict__.update({name: _copied(value) for name, value in vars(function).items()})
+        for name in _names_of(function.__code__) & space.keys():
+            space[name] = own(space[name])
+        for cell, old in zip(cells, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # nothing is in it yet
+                cell.cell_contents = own(old.cell_contents)
+        return new
+
+    copies: dict[int, Any] = {}
+
+    def own(value: Any) -> Any:
+        if isinstance(value, types.FunctionType):
+            return twin(value) if value.__globals__ is target.__globals__ else value
+        if not isinstance(value, KEPT) or id(value) in copies:
+            return value
+        made_now = _copied(value)
+        copies[id(made_now)] = made_now
+        return made_now
+
+    return twin(target)
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """The names that code looks up, with those of the functions in it."""
+    return {*code.co_names}.union(*(_names_of(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a container or an array; of what cannot be copied, or is large, the thing itself."""
+    small = (value.size if isinstance(value, np.ndarray) else len(value) if isinstance(value, KEPT[:3]) else 0) < 10_000
+    if isinstance(value, torch.Tensor):
+        small = value.numel() < 100_000
+    if isinstance(value, (*KEPT, tuple)) and small:
+        with contextlib.suppress(Exception):
+            return copy.deepcopy(value)
+    return value
 
 
 def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
@@ -465,6 +577,8 @@ def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[tor
     """What is replied of a result, and its parts as tensors; no parts where it is not what is compared at all."""
     reply: dict[str, Any] = {"type": _kind(output)}
     several = isinstance(output, list | tuple)
+    if several and len(output) > MAX_PARTS:
+        return reply, []
     kind = (np.ndarray, np.generic, int, float) if case.get("library") == "numpy" else torch.Tensor
     tensors = [_tensor(part, kind) for part in (output if several else [output])]
     parts = [tensor for tensor in tensors if tensor is not None]
@@ -520,11 +634,6 @@ def _tensor(part: Any, kind: Any) -> torch.Tensor | None:
     if not isinstance(part, kind) or (kind is not torch.Tensor and np.asarray(part).dtype.kind not in "fiub"):
         return None
     return part if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part))
-
-
-def _same(a: Any, b: Any) -> bool:
-    a, b = (value if isinstance(value, np.ndarray) else _array(value) for value in (a, b))
-    return np.array_equal(a, b)  # NaN is not even equal to itself
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

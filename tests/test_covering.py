@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from autograder.covering import Axis, Choice, Derived, Only, covering
+from autograder.exercise import Case, with_outlier
 from autograder.exercises import EXERCISES
 
 HEADS = (
@@ -65,3 +66,24 @@ def test_every_exercise_is_covered_by_few_cases_of_bounded_size(name):
     for case in drawn:
         assert all(value.size <= 100_000 for value in case.inputs if isinstance(value, np.ndarray))
         assert not case.visible
+
+
+def test_every_two_axes_are_1_together_where_all_must_not_be():
+    few = Only(lambda sizes: sum(n == 1 for n in sizes.values()) < 3)
+    sets = covering((*(Axis(name, most=4) for name in "abc"), few))
+    for pair in ("ab", "ac", "bc"):
+        assert any(all(s[name] == 1 for name in pair) for s in sets), pair
+
+
+def test_the_last_drawn_case_has_one_token_that_is_far_larger_than_all_others():
+    plain = Case("values", "x", (3, np.ones((2, 3, 4)), np.ones((2, 2))))
+    changed = with_outlier(plain)
+    assert changed.inputs[1].sum() == 4 * 1000 + 20 and (plain.inputs[1] == 1).all() and not changed.single
+    assert with_outlier(Case("values", "ids", (np.arange(6).reshape(2, 3),))).label == "ids"
+    for name in ("LayerNorm", "scaled_dot_product_attention"):
+        cases = EXERCISES[name].tried(np.random.default_rng(0))
+        (told,) = [case for case in cases if "1,000 times as large" in case.label]
+        rows = np.abs(told.inputs[0]).max(-1).ravel()
+        assert rows[0] == rows.max() and not any(
+            value.dtype.kind == "b" for value in told.inputs if isinstance(value, np.ndarray)
+        )

@@ -1,6 +1,7 @@
 """The judge on exercises of a few lines, each of which needs one thing that it can do."""
 
 import dataclasses
+import functools
 import importlib.util
 import re
 import signal
@@ -500,7 +501,11 @@ def test_the_exercise_of_the_page_does_what_the_page_says(tmp_path, monkeypatch)
     page = Path(__file__).resolve().parents[1] / "docs" / "adding-an-exercise.md"
     blocks = re.findall(r"```(?:toml|python)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     facts, *files = blocks
-    monkeypatch.setattr(catalogue, "_facts", lambda topic: {key: catalogue.Fact(key, **told) for key, told in tomllib.loads(facts).items()})
+    monkeypatch.setattr(
+        catalogue,
+        "_facts",
+        lambda topic: {key: catalogue.Fact(key, **told) for key, told in tomllib.loads(facts).items()},
+    )
     modules = []
     for name, source in zip(("exercise_of_the_page", "answers_of_the_page"), files, strict=True):
         path = tmp_path / f"{name}.py"
@@ -527,3 +532,254 @@ def test_the_exercise_of_the_page_does_what_the_page_says(tmp_path, monkeypatch)
     assert [m.key for m in judged(exercise, answers.over_columns).mistakes] == ["wrong_axis"]
     uniform = judged(exercise, answers.uniform)
     assert not uniform.passed and all(mistake.key == diagnosis.KEY for mistake in uniform.mistakes)
+
+
+def test_a_part_that_no_criterion_measures_counts():
+    """Where a criterion looks at one of two results only, the other is not free."""
+
+    def first(cases, outputs):
+        return all(np.allclose(o[0], np.minimum(c.inputs[0], 0)) for c, o in zip(cases, outputs, strict=True)), ""
+
+    exercise = dataclasses.replace(SPLIT, criteria=(Criterion("edge", "low", 1.0, first),), mistakes=())
+    assert judged(exercise, lambda x: (x.clamp(max=0), x.clamp(min=0))).passed
+    verdict = judged(exercise, lambda x: (x.clamp(max=0), x))
+    assert verdict.score == 0 and "cases agree in all parts" in verdict.results[0].note
+
+
+# --- Evidence: what decides points is computed here, and not believed ---------------------------------------------
+
+
+GAIN = dataclasses.replace(
+    SCALE,
+    name="Gain",
+    criteria=(
+        Criterion("values", "scaled", 0.5),
+        Criterion("gradients", "gradients reach the gain", 0.3),
+        Criterion("manners", "x stays as it was", 0.2),
+    ),
+    cases=lambda rng: [
+        looked_at(np.random.default_rng(1).normal(size=(2, 3)), visible=True, differentiate=True),
+        looked_at(rng.normal(size=(4, 3)), differentiate=True),
+    ],
+    reference=lambda build, inputs, weights: weights["gain"] * inputs[0],
+    mappings=lambda parameters, build: iter([{"gain": parameters["gain"][1]}]),
+    needs=frozenset({"gain"}),
+)
+
+
+class Gain(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.gain * x
+
+
+class Frozen(Gain):
+    def __init__(self, width):
+        super().__init__(width)
+        self.gain.requires_grad_(False)
+
+
+class Cut(Gain):
+    def forward(self, x):
+        return self.gain.detach() * x
+
+
+class InPlace(Gain):
+    def forward(self, x):
+        x *= self.gain
+        return x
+
+
+class AsShown(Gain):
+    """Right for the numbers that everybody sees."""
+
+    def forward(self, x):
+        return super().forward(x) if len(x) == 2 else x
+
+
+def forging(answer, **said):
+    """What carries requests to a probe that says these things of everything, in place of what it saw."""
+
+    def ask(request):
+        replies = probe.unpack(probe.answer(request, answer))
+        for reply in replies:
+            for told in (reply, *reply.get("parameters", ())):
+                told |= {key: value for key, value in said.items() if key in told or told is reply}
+        return probe.pack(replies)
+
+    return ask
+
+
+@pytest.mark.parametrize("answer", [Gain, Frozen, Cut, InPlace, AsShown])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"trained": True},
+        {"trained": False},
+        {"constant": 1.0, "input_changed": False, "repeats": True},
+        {"dtypes": ["float64"]},
+        {"dtypes": []},
+        {"loose": []},
+        {"called": []},
+        {"inputs_after": []},
+        {"weight_gradients": {}},
+        {"input_gradients": [None]},
+    ],
+    ids=str,
+)
+def test_what_a_reply_says_of_itself_earns_nothing(answer, said):
+    assert judge(GAIN, forging(answer, **said), 0).score <= judged(GAIN, answer).score
+
+
+def test_what_is_trained_and_what_is_changed_show_in_arrays():
+    assert judged(GAIN, Gain).passed
+    assert held(judged(GAIN, Frozen)) == {"scaled": True, "gradients reach the gain": False, "x stays as it was": True}
+    verdict = judged(GAIN, InPlace)
+    assert "the input is changed by the call" in verdict.headline and not held(verdict)["x stays as it was"]
+
+
+def test_numbers_that_everybody_sees_earn_nothing():
+    assert not any(judged(GAIN, AsShown).results[n].holds for n in (0, 1))
+    shown_only = dataclasses.replace(
+        GAIN,
+        cases=lambda rng: [dataclasses.replace(case, tag=tag) for case, tag in zip(GAIN.cases(rng), "ab", strict=True)],
+        criteria=(Criterion("a", "what is shown", 0.5), Criterion("b", "what is not", 0.5)),
+    )
+    assert judged(shown_only, AsShown).score == 0 and judged(shown_only, Gain).passed
+
+
+def test_the_start_of_a_parameter_is_computed_from_all_its_numbers():
+    seen = []
+    sign = Mistake(
+        "start", "starts wrongly", "It.", "There.", sign=lambda e: bool(seen.append(e.parameters[0].constant))
+    )
+
+    class Uneven(Gain):
+        def __init__(self, width):
+            super().__init__(width)
+            self.gain.data[-1] = 2
+
+    for answer in (Gain, Uneven):
+        judged(dataclasses.replace(GAIN, mistakes=(sign,)), answer)
+    assert seen[0] == 1.0 and seen[-1] is None
+
+
+# --- What a plain function keeps between calls, and what it never wrote -------------------------------------------
+
+
+DOUBLED = dataclasses.replace(
+    SCALE,
+    name="doubled",
+    cases=lambda rng: [
+        Case("values", f"case {n}", (rng.normal(size=shape),)) for n, shape in enumerate([(2, 3), (2, 3), (4, 3)])
+    ],
+)
+CACHE: dict = {}
+CALLS = 0
+FIRST = None
+
+
+def kept_by_shape(x):
+    if x.shape not in CACHE:
+        CACHE[x.shape] = 2 * x
+    return CACHE[x.shape]
+
+
+def helped(x):
+    return kept_by_shape(x)
+
+
+def counted(x):
+    global CALLS
+    CALLS += 1
+    return 2 * x * (1 if CALLS < 3 else 5)
+
+
+def in_a_default(x, seen=[]):  # noqa: B006  # the slip
+    seen.append(x)
+    return 2 * seen[0] if len(seen[0]) == len(x) else 2 * x
+
+
+def on_itself(x):
+    on_itself.first = getattr(on_itself, "first", x)
+    return 2 * (on_itself.first if len(on_itself.first) == len(x) else x)
+
+
+def first_kept(x):
+    global FIRST
+    if FIRST is None:
+        FIRST = x.mean()
+    return 2 * x + (x.mean() - FIRST)
+
+
+def around():
+    seen = []
+
+    def inner(x):
+        seen.append(1)
+        return 2 * x * len(seen)
+
+    return inner
+
+
+@pytest.mark.parametrize("answer", [kept_by_shape, helped, counted, in_a_default, on_itself, first_kept, around()])
+def test_a_function_that_keeps_something_is_told_so_and_loses_the_cases_that_it_breaks(answer):
+    for _ in range(2):  # a check leaves nothing behind that changes the next
+        verdict = judged(DOUBLED, answer)
+        assert (
+            "right, but called again, it gives another result: something is kept from one call to" in verdict.headline
+        )
+        assert not held(verdict)["twice"]
+
+
+TWO = {"factor": 2}
+
+
+def recursive(x, depth=3):
+    return TWO["factor"] * x if depth == 0 else mutual(x, depth)
+
+
+def mutual(x, depth):
+    return recursive(x, depth - 1)
+
+
+@pytest.mark.parametrize(
+    "answer", [recursive, torch.compiler.disable(recursive), functools.partial(recursive, depth=0)]
+)
+def test_functions_that_name_each_other_and_wrapped_ones_are_called_as_they_are(answer):
+    assert judged(DOUBLED, answer).passed
+
+
+def half_written(x):
+    out = torch.empty_like(x)
+    out[1:] = x[1:]
+    return 2 * out
+
+
+def summed_into_nothing(x):
+    return torch.empty(x.shape) + 2 * x
+
+
+def test_memory_that_was_never_written_shows_in_every_run():
+    for answer in (half_written, summed_into_nothing):
+        assert all(not judged(DOUBLED, answer).passed for _ in range(3))
+    assert not torch.are_deterministic_algorithms_enabled() and np.empty is NP_EMPTY
+
+    def softmax(x, exp=np.exp):
+        e = np.empty_like(x)
+        e[..., :1] = exp(x[..., :1])
+        return e / e.sum(-1, keepdims=True)
+
+    assert np.isnan(probe.unpack(probe.answer(asked_of(NUMPY), softmax))[0]["output"][0]).any()
+
+
+NP_EMPTY = np.empty
+
+
+def asked_of(exercise):
+    requests = []
+    judge(exercise, lambda request: requests.append(request) or probe.pack([{}]), 0)
+    return requests[0]

@@ -5,7 +5,7 @@ it into terms, `rules` make small changes of them (`edits`), `search` finds thos
 included, and `wording` says what they do. Nothing here knows of any exercise.
 """
 
-from autograder.diagnosis.dataflow import bound, read
+from autograder.diagnosis.dataflow import bound, inputs, read
 from autograder.diagnosis.search import KEY, Explanation, Observed, explain
 
-__all__ = ["KEY", "Explanation", "Observed", "bound", "explain", "read"]
+__all__ = ["KEY", "Explanation", "Observed", "bound", "explain", "inputs", "read"]

@@ -195,6 +195,12 @@ def _sort(term: Term, sorts: dict[str, str]) -> str:
     return "Size" if parts <= {"Size"} and term.function != "arange" else "Tensor"
 
 
+def inputs(function: Callable[..., Any]) -> tuple[str, ...]:
+    """What steps call the inputs of a call: the names before the `/`."""
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+
+
 def bound(
     function: Callable[..., Any], build: Any, inputs: tuple[Any, ...], weights: dict[str, Tensor]
 ) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""What is said of wrong results that nothing explains: how they depend on their inputs, and where they are wrong."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import probe
+from autograder.exercise import Case, Criterion, Exercise
+from autograder.judge import judge
+from autograder.relations import looks
+
+
+def drawn(rng, *shape):
+    return rng.normal(size=shape)
+
+
+def causal_means(x, mask=None):
+    """Each token becomes the mean of itself and all earlier ones, of those that the mask allows."""
+    allowed = torch.ones(x.size(1), x.size(1), dtype=torch.bool).tril()
+    if mask is not None:
+        allowed = allowed & (mask | torch.eye(x.size(1), dtype=torch.bool))
+    weights = allowed / allowed.sum(-1, keepdim=True)
+    return weights.to(x.dtype) @ x
+
+
+def masked(rng):
+    return rng.random((4, 4)) < 0.5
+
+
+MEANS = Exercise(
+    name="causal_means",
+    returns="a tensor of the shape of x",
+    shape=lambda case: case.inputs[0].shape,
+    criteria=(Criterion("values", "right", 1.0),),
+    mistakes=(),
+    cases=lambda rng: [
+        *(Case("values", f"{n} samples", (drawn(rng, n, 4, 3), None)) for n in (2, 3, 5)),
+        *(Case("values", f"{n} samples, masked", (drawn(rng, n, 4, 3), masked(rng))) for n in (2, 3, 5)),
+    ],
+    reference=lambda build, inputs, weights: causal_means(*inputs),
+    variation=None,
+)
+
+
+def said(exercise: Exercise, answer) -> str:
+    verdict = judge(exercise, lambda request: probe.answer(request, answer), 0)
+    assert not verdict.passed
+    return verdict.headline
+
+
+def test_a_right_answer_breaks_no_relation():
+    assert judge(MEANS, lambda request: probe.answer(request, causal_means), 0).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda x, mask=None: causal_means(x, mask) + x.mean(0), "One sample's result depends on the other samples"),
+        (
+            lambda x, mask=None: causal_means(x, mask) + x.mean(1, keepdim=True),
+            "A token's result depends on later tokens",
+        ),
+        (lambda x, mask=None: causal_means(x), "All 3 cases without input 2 are right, and 3 of 3 with it are not"),
+        (lambda x, mask=None: causal_means(x) + 1, "changes nothing in the result"),
+        (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice input 1 should give twice the result, and does not"),
+        (lambda x, mask=None: torch.ones_like(x), "The result does not depend on input 1"),
+        (lambda x, mask=None: -causal_means(x, mask), "The result has the other sign"),
+        (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where the right one holds numbers"),
+        (lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1), "Only the last row"),
+    ],
+)
+def test_what_wrong_code_does_is_seen_by_how_its_results_change(answer, says):
+    assert says in said(MEANS, answer)
+
+
+def test_nothing_is_said_that_the_right_answer_breaks_too():
+    """A mean over the batch that is asked for is no slip: then it is another one that is looked for."""
+    over_all = dataclasses.replace(MEANS, reference=lambda build, inputs, weights: inputs[0] - inputs[0].mean(0))
+    assert "other samples" not in said(over_all, lambda x, mask=None: 2 * (x - x.mean(0)))
+
+
+def test_what_is_seen_in_one_case_alone_is_not_said():
+    once = lambda x, mask=None: causal_means(x, mask) + (x.mean(0) if len(x) == 5 and mask is None else 0)  # noqa: E731
+    headline = said(MEANS, once)
+    assert "other samples" not in headline and "What differs: 5 samples." in headline
+
+
+def test_weights_that_cannot_be_read_do_not_matter():
+    """The right answer is asked with other weights then: what it does with its inputs is the same."""
+
+    class Mixing(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.anything = torch.nn.Parameter(torch.ones(width + 1, 2))
+
+        def forward(self, x):
+            return x * self.anything[:-1, 0] + x.mean(0)
+
+    from autograder.exercise import Role
+
+    scaled = dataclasses.replace(
+        MEANS,
+        cases=lambda rng: [Case("values", f"{n}", (drawn(rng, n, 4, 3),), (3,)) for n in (2, 3)],
+        reference=lambda build, inputs, weights: weights["gain"] * inputs[0],
+        roles=lambda build: {"gain": Role("gain", (3,), ((3,),))},
+        needs=frozenset({"gain"}),
+    )
+    assert "One sample's result depends on the other samples of the batch" in said(scaled, Mixing)
+
+
+def test_which_part_is_wrong_and_what_rows_sum_to():
+    weights = np.array([[0.25, 0.75], [0.5, 0.5]])
+    columns = weights.T.copy()
+    values = np.ones((2, 2))
+    wrong = [((values, columns), (values, weights), (values != values, columns != weights))] * 2
+    told = list(looks(wrong, ("output", "weights")))
+    assert told[0] == "output is right in every case, weights is not"
+    assert "Each row of weights should sum to 1; here each column does" in told
+    assert list(looks(wrong[:1], ("output", "weights"))) == []
