@@ -960,7 +960,7 @@ class _Trial:
             return False, "a parameter does not require a gradient"
         for said in (*self.conditions, *self.unsteady.values()):
             return False, said
-        if any(outcome.input_changed for outcome in self.outcomes):
+        if any(outcome.changed is not None for outcome in self.outcomes):
             return False, "an argument is changed: the caller's has other values afterwards"
         for case, outcome in zip(self.cases, self.outcomes, strict=True):
             floats = [dtype for dtype in outcome.dtypes if dtype not in ("int64", "bool")]
