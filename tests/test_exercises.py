@@ -111,8 +111,12 @@ def test_every_mistake_switched_on_alone_fails_and_is_named_first(exercise, mist
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 def test_shares_add_up_to_one_and_every_case_counts(exercise):
+    """And each criterion has a case: one without would hold of everything."""
     assert sum(criterion.share for criterion in exercise.criteria) == pytest.approx(1.0)
     keys = {criterion.key for criterion in exercise.criteria}
+    of_cases = {criterion.key for criterion in exercise.criteria if criterion.measure is None}
+    tags = {case.tag for case in exercise.tried(np.random.default_rng(0))}
+    assert of_cases - {"shape", "gradients", "manners"} <= tags
     assert {case.tag for case in exercise.cases(np.random.default_rng(0))} <= keys
     assert {key for mistake in exercise.mistakes for key in mistake.costs} <= keys
 
