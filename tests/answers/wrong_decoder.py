@@ -293,6 +293,22 @@ class ViewsOnly(Base):
 
 
 @answers("CrossAttention")
+class NearlyHidden(OwnScores):
+    """Scores below −100 are possible, and then what is hidden wins."""
+
+    def hide(self, scores, mask):
+        return scores.masked_fill(~mask, -100.0)
+
+
+@answers("CrossAttention")
+class ExponentialsOverflow(OwnScores):
+    def look(self, q, k, v, mask):
+        scores = q @ k.mT / self.scale(q)
+        e = (scores if mask is None else self.hide(scores, mask)).exp()
+        return e / e.sum(-1, keepdim=True) @ v
+
+
+@answers("CrossAttention")
 class ReturnsX(Cross):
     def forward(self, x, memory, mask=None):
         return x
@@ -699,6 +715,16 @@ class SecondLineWrong(Block):
 class BlockIsIdentity(Block):
     def forward(self, x, memory, mask=None, memory_mask=None):
         return x
+
+
+@answers("DecoderBlock")
+class CrossNearlyHidden(with_cross(NearlyHidden)):
+    pass
+
+
+@answers("DecoderBlock")
+class CrossOverflows(with_cross(ExponentialsOverflow)):
+    pass
 
 
 @answers("DecoderBlock")

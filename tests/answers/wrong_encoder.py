@@ -760,6 +760,53 @@ class WrittenOverInside(Block):
         return x
 
 
+class OwnAttention(MultiHeadSelfAttention):
+    """The given attention with a fill, or a softmax, of its own."""
+
+    def forward(self, x, mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask, self.fill)
+        return self.w_o((self.weights(scores) @ v).transpose(1, 2).flatten(-2))
+
+    fill = float("-inf")
+
+    def weights(self, scores):
+        return scores.softmax(-1)
+
+
+class FilledWithMinus100(OwnAttention):
+    fill = -100.0
+
+
+class SoftmaxThatOverflows(OwnAttention):
+    def weights(self, scores):
+        return scores.exp() / scores.exp().sum(-1, keepdim=True)
+
+
+class WithAttention(EncoderBlock):
+    """A right block around the attention that its subclass names."""
+
+    kind = OwnAttention
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff)
+        self.attention = self.kind(d_model, n_heads)
+
+
+@answers("EncoderBlock")
+class NearlyHidden(WithAttention):
+    """Scores below −100 are possible, and then what is hidden wins."""
+
+    kind = FilledWithMinus100
+
+
+@answers("EncoderBlock")
+class ExponentialsOverflow(WithAttention):
+    kind = SoftmaxThatOverflows
+
+
 @answers("EncoderBlock")
 class PyTorchsLayer(nn.TransformerEncoderLayer):
     def __init__(self, d_model, n_heads, d_ff):

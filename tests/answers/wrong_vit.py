@@ -466,6 +466,22 @@ class PaddedConvolution(nn.Module):
 
 
 @answers("PatchEmbedding")
+class SinglePatchSqueezed(Cut):
+    """Right, but where an image has a single patch, it is no sequence any more."""
+
+    def forward(self, images):
+        x = super().forward(images)
+        return x.squeeze(1)
+
+
+@answers("PatchEmbedding")
+class SqueezedWhereAlone(Cut):
+    def forward(self, images):
+        x = super().forward(images)
+        return x.squeeze(0) if x.size(1) == 1 else x
+
+
+@answers("PatchEmbedding")
 class BytesExpected(Cut):
     def forward(self, images):
         return super().forward(images / 255)
