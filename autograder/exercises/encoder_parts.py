@@ -192,12 +192,12 @@ def _unregistered(seen: Evidence) -> bool:
 
 
 UNREGISTERED = mistake(
-    "feed_forward.unregistered",
+    "patch_embedding.unregistered",
     "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
     sign=_unregistered,
 )
 OVERWRITTEN = mistake(
-    "feed_forward.overwritten",
+    "multi_head_self_attention.overwritten",
     "Look for `+=`, `*=` or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
 )
