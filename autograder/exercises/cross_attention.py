@@ -187,6 +187,7 @@ MISTAKES = (
     ),
     known("by_d_head", "values", change="scores = raw_scores / d_head"),
     known("columns", "values", change="weights = softmax(visible_scores, -2)"),
+    known("no_maximum", "values", change="weights = softmax_unshifted(visible_scores, -1)"),
     known("mask_ignored", "mask", change="mask = None"),
     known("mask_after", "mask", change="weights = multiply_by_mask(softmax(scores, -1), mask)"),
     known("filled_with_0", "mask", change="visible_scores = hide(scores, mask, 0.0)"),

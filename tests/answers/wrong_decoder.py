@@ -197,6 +197,14 @@ class OverQueries(OwnScores):
         return scores.softmax(dim=2) @ v
 
 
+@answers("CrossAttention", "no_maximum")
+class ExponentialsOverflow(OwnScores):
+    def look(self, q, k, v, mask):
+        scores = q @ k.mT / self.scale(q)
+        e = (scores if mask is None else self.hide(scores, mask)).exp()
+        return e / e.sum(-1, keepdim=True) @ v
+
+
 @answers("CrossAttention", "mask_ignored")
 class MaskNotPassedOn(Base):
     def look(self, q, k, v, mask):
@@ -298,14 +306,6 @@ class NearlyHidden(OwnScores):
 
     def hide(self, scores, mask):
         return scores.masked_fill(~mask, -100.0)
-
-
-@answers("CrossAttention")
-class ExponentialsOverflow(OwnScores):
-    def look(self, q, k, v, mask):
-        scores = q @ k.mT / self.scale(q)
-        e = (scores if mask is None else self.hide(scores, mask)).exp()
-        return e / e.sum(-1, keepdim=True) @ v
 
 
 @answers("CrossAttention")
