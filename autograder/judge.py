@@ -1036,6 +1036,10 @@ class _Trial:
         computed = f"Your code computes {_listed(so_far)} as it should; " if so_far else ""
         if reached == len(names):
             return f"{computed}what goes wrong comes after that."
+        if not so_far and any(
+            tensor.dim() > 1 and not name.endswith("weight") for name, (_, tensor) in self.parameters[i].items()
+        ):
+            return ""  # a bare matrix may be meant either way round
         missing = names[reached]
         sentence = f"{computed}{missing} never appear{'' if missing.endswith('s') else 's'} among its numbers."
         return sentence[0].upper() + sentence[1:]

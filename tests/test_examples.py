@@ -219,7 +219,7 @@ def test_a_question_sees_an_argument_that_is_changed():
         return x[-1] - x[0]
 
     verdict = judged(spread, sorting)
-    assert verdict.score == pytest.approx(0.9) and "an argument is changed" in verdict.text()
+    assert verdict.score == pytest.approx(0.9) and "the input is changed by the call" in verdict.text()
 
 
 def test_a_question_in_torch_compares_gradients():

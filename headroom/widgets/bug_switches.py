@@ -199,7 +199,8 @@ class BugSwitches(anywidget.AnyWidget):
         self._n_layers, self._n_heads = shape[:2]
         facts = task.facts | {
             "mistakes": [
-                {name: getattr(mistake, name) for name in ("name", "title", "what", "group", "slot")}
+                {name: getattr(mistake, name) for name in ("name", "title", "group", "slot")}
+                | {"what": mistake.sentence}
                 for mistake in offered
             ],
             "n_layers": self._n_layers,
