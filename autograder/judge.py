@@ -700,7 +700,10 @@ class _Trial:
     def _related(self, ask: Ask) -> list[str]:
         """Relations that the right answer has for the inputs of several cases, and the student's code has not."""
         usable = [i for i, case in enumerate(self.cases) if case.dtype == "float64" and case.steps is None]
-        usable = [i for i in usable if not self.right[i] and self.outcomes[i].output is not None and not self._huge(i)]
+        usable = [i for i in usable if not self.right[i] and not self._huge(i)]
+        usable = [
+            i for i in usable if all(np.isfinite(o).all() for o in self.outcomes[i].output or (np.array(np.nan),))
+        ]
         usable.sort(key=lambda i: (min(_sides(self.cases[i]), default=0) < 2, -len(set(_sides(self.cases[i])))))
         asked = list[tuple[int, relations.Relation, list[bool | None]]]()
         kinds = dict[tuple[bool, ...], list[int]]()  # with a mask, and without
@@ -1092,12 +1095,14 @@ class _Trial:
         self.explanation: list[Parts | None] = [None] * len(self.cases)
         for i, answer in zip(chosen, found.answers, strict=True):
             self.explanation[i] = answer
-        # A slight change costs the weightiest of what it breaks; where a step is missing, whatever disagrees is lost.
+        # A slight change costs the weightiest of what it breaks; where a step is missing, or the shape is another,
+        # whatever disagrees is lost.
         broken = [
             criterion for criterion, result in zip(self.exercise.criteria, results, strict=True) if not result.holds
         ]
         weightiest = sorted(broken, key=lambda criterion: -criterion.share)[: len(found.edits)]
-        costs = tuple(criterion.key for criterion in weightiest) if found.slight else ()
+        slight = found.slight and all(criterion.key != "shape" for criterion in broken)
+        costs = tuple(criterion.key for criterion in weightiest) if slight else ()
         how = "this one change" if len(found.edits) == 1 else "these two changes"
         does = f"With {how}, right code gives in every case exactly what yours gives."
         look = f"Compare how your code comes to {found.where} with what the task says."

@@ -309,7 +309,7 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
             _shared(some),
             some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
             ("all", *key),
-            some[0].slight,
+            all(edit.slight for edit in some),
         )
         for key, some in alike.items()
         if 1 < len(some) < 12 and all(a.apart_from(b) for a, b in itertools.combinations(some, 2))
