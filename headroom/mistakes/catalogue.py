@@ -38,4 +38,4 @@ def fact(name: str) -> Fact:
 def _facts(topic: str) -> dict[str, Fact]:
     file = resources.files("headroom.mistakes") / f"{topic}.toml"
     table = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return {key: Fact(key, told["title"], told["sentence"]) for key, told in table.items()}
+    return {key: Fact(key, fact["title"], fact["sentence"]) for key, fact in table.items()}

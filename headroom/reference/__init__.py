@@ -1,7 +1,7 @@
 """The Transformer itself, one idea per file, each readable on its own."""
 
-from headroom.reference.attention import attention_output, causal_mask, padding_mask, scaled_dot_product_attention
-from headroom.reference.cache import DecoderCache, KeyValueCache
+from headroom.reference.attention import Attention, causal_mask, padding_mask, scaled_dot_product_attention
+from headroom.reference.cache import CachedCrossAttention, CachedSelfAttention, DecoderCache, KeyValueCache
 from headroom.reference.cnn import ConvNet
 from headroom.reference.cpvt import CPVT, PositionEncodingGenerator
 from headroom.reference.decoder import Decoder, DecoderBlock
@@ -10,9 +10,10 @@ from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillat
 from headroom.reference.encoder import DropPath, Encoder, EncoderBlock, FeedForward
 from headroom.reference.initialise import glorot
 from headroom.reference.loss import cross_entropy
-from headroom.reference.multihead import MultiHeadAttention, MultiHeadSelfAttention
+from headroom.reference.maps import attention_maps
+from headroom.reference.multihead import CrossAttention, MultiHeadSelfAttention
 from headroom.reference.norm import BatchNorm, LayerNorm, RMSNorm
-from headroom.reference.patches import PatchEmbedding, patchify, patchify_unfold
+from headroom.reference.patches import patchify_unfold
 from headroom.reference.positional import (
     LearnedPositionalEncoding,
     PositionalEncoding,
@@ -21,18 +22,22 @@ from headroom.reference.positional import (
 )
 from headroom.reference.pvt import PVT, SpatialReductionAttention
 from headroom.reference.rollout import attention_rollout
-from headroom.reference.rotary import rotate
+from headroom.reference.rotary import RotarySelfAttention, rotate
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule, paper_learning_rate
-from headroom.reference.swin import Swin, WindowAttention
+from headroom.reference.swin import Swin
 from headroom.reference.transformer import Transformer
-from headroom.reference.vit import ViT
-from headroom.reference.windows import merge_windows, neighbours, split_windows
+from headroom.reference.vit import PatchEmbedding, ViT, patchify
+from headroom.reference.windows import WindowAttention, merge_windows, neighbours, split_windows
 
 __all__ = [
     "CPVT",
     "PVT",
+    "Attention",
     "BatchNorm",
+    "CachedCrossAttention",
+    "CachedSelfAttention",
     "ConvNet",
+    "CrossAttention",
     "Decoder",
     "DecoderBlock",
     "DecoderCache",
@@ -44,18 +49,18 @@ __all__ = [
     "KeyValueCache",
     "LayerNorm",
     "LearnedPositionalEncoding",
-    "MultiHeadAttention",
     "MultiHeadSelfAttention",
     "PatchEmbedding",
     "PositionEncodingGenerator",
     "PositionalEncoding",
     "RMSNorm",
+    "RotarySelfAttention",
     "SpatialReductionAttention",
     "Swin",
     "Transformer",
     "ViT",
     "WindowAttention",
-    "attention_output",
+    "attention_maps",
     "attention_rollout",
     "beam_decode",
     "causal_mask",

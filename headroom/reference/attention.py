@@ -7,14 +7,12 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-SHORT = 32  # keys; where torch's kernel begins to pay on a CPU: see benchmarks/attention.py
+SHORT = 32  # keys; with fewer, on a CPU, the kernel's backward pass is slower than equation 1: benchmarks/attention.py
 
 
-def scaled_dot_product_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0
-) -> tuple[Tensor, Tensor]:
+def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / √d_k) v: every query takes a weighted mean of the values.
 
     Args:
@@ -23,10 +21,9 @@ def scaled_dot_product_attention(
         v: values, `(..., n_keys, d_v)`.
         mask: bool, broadcastable to `(..., n_queries, n_keys)`; True = may attend.
             A query that may attend to nothing gets NaN: there is no mean of no values.
-        dropout: the probability with which a weight is set to 0 (and the rest scaled up). Pass 0 in eval mode.
 
     Returns:
-        output `(..., n_queries, d_v)` and weights `(..., n_queries, n_keys)`, the weights before dropout.
+        output `(..., n_queries, d_v)` and weights `(..., n_queries, n_keys)`; each query's weights sum to 1.
 
     Raises:
         TypeError: the mask is not bool.
@@ -34,31 +31,44 @@ def scaled_dot_product_attention(
 
     Source: Vaswani et al. 2017, equation 1.
     """
-    # Dividing q rather than q kᵀ is the same and cheaper: d_k numbers per query in place of n_keys.
-    scores = (q / math.sqrt(q.size(-1))) @ k.transpose(-2, -1)  # (..., n_queries, n_keys)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # (..., n_queries, n_keys)
     if mask is not None:
         check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, float("-inf"))
-    # Each query's weights sum to 1. They take the scores' place in memory where no gradient needs these any more.
-    weights = torch.softmax(scores, dim=-1, out=None if scores.requires_grad else scores)
-    return F.dropout(weights, dropout) @ v, weights
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
 
 
-def attention_output(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-    """The output of `scaled_dot_product_attention` alone, with PyTorch's fused kernel where that is faster.
+class Attention(nn.Module):
+    """Equation 1 as the models compute it: by PyTorch's fused kernel where that is faster, and the output alone.
 
-    The fused kernel goes through the keys block by block and keeps no weights; on a CPU, a short sequence is faster
-    without it. Arguments and errors as there; returns `(..., n_queries, d_v)`.
+    Every attention layer holds one, under the name `attend`; `attention_maps` finds them there.
 
-    Source: Vaswani et al. 2017, equation 1; Dao et al. 2022, "FlashAttention", algorithm 1.
+    Args:
+        dropout: probability with which a weight is set to 0, and the rest scaled up, while training.
+
+    Source: Vaswani et al. 2017, equation 1; the kernel: Dao et al. 2022, "FlashAttention", algorithm 1.
     """
-    if q.device.type == "cpu" and k.size(-2) < SHORT:
-        return scaled_dot_product_attention(q, k, v, mask, dropout)[0]
-    if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
-    check_mask(mask, (*q.shape[:-1], k.size(-2)))
-    output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-    return output.masked_fill(~mask.any(dim=-1, keepdim=True), float("nan"))  # torch says 0 where there is no key
+
+    def __init__(self, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The output of `scaled_dot_product_attention`, `(..., n_queries, d_v)`; arguments and errors as there."""
+        dropout = self.dropout if self.training else 0.0
+        if q.requires_grad and not dropout and q.device.type == "cpu" and k.size(-2) < SHORT:
+            return scaled_dot_product_attention(q, k, v, mask)[0]
+        if mask is None:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
+        check_mask(mask, (*q.shape[:-1], k.size(-2)))
+        output = F.scaled_dot_product_attention(q, k, v, torch.atleast_2d(mask), dropout)
+        sees = mask.any(dim=-1, keepdim=True)  # whether a query may attend to anything; if not, the kernel says 0
+        return output if sees.all() else output.masked_fill(~sees, float("nan"))
+
+    def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The weights of the same call, before dropout, `(..., n_queries, n_keys)`; for `attention_maps`."""
+        return scaled_dot_product_attention(q, k, v, mask)[1]
 
 
 def causal_mask(n_tokens: int, device: torch.device | str | None = None) -> Tensor:

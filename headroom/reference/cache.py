@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from headroom.reference.multihead import CrossAttention, MultiHeadSelfAttention
+
 
 class KeyValueCache:
     """The keys and values that one attention layer has computed so far.
@@ -42,6 +44,49 @@ class KeyValueCache:
         """Keep these rows of the batch, in this order, `(new batch,)`: beam search drops beams and doubles others."""
         if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+class CachedSelfAttention(MultiHeadSelfAttention):
+    """Self-attention whose earlier tokens may come from a cache.
+
+    Args, and Raises: as of `MultiHeadSelfAttention`.
+
+    Source: as `KeyValueCache`.
+    """
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, cache: KeyValueCache | None = None) -> Tensor:
+        """Let every token of `x` attend to every token of the cache and of `x`, whose keys and values are appended.
+
+        Args:
+            x: `(batch, tokens, d_model)`, the new tokens; so is the result.
+            mask: bool, broadcastable to `(batch, heads, tokens, all tokens)`; True = may attend.
+            cache: of earlier calls; None: there were none, and nothing is kept.
+        """
+        q, k, v = (self.split_heads(w(x)) for w in (self.w_q, self.w_k, self.w_v))  # (batch, heads, tokens, d_head)
+        if cache is not None:
+            k, v = cache.append(k, v)  # (batch, heads, all tokens, d_head)
+        heads = self.attend(q, k, v, mask)
+        return self.w_o(self.merge_heads(heads))
+
+
+class CachedCrossAttention(CrossAttention):
+    """Cross-attention that computes the memory's keys and values only once.
+
+    Args, and Raises: as of `MultiHeadSelfAttention`.
+
+    Source: as `KeyValueCache`.
+    """
+
+    def forward(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, cache: KeyValueCache | None = None
+    ) -> Tensor:
+        """As of `CrossAttention`, `(batch, n_queries, d_model)` in and out; a filled cache stands for the memory."""
+        if cache is None:
+            return super().forward(x, memory, mask)
+        if not len(cache):
+            cache.append(self.split_heads(self.w_k(memory)), self.split_heads(self.w_v(memory)))
+        heads = self.attend(self.split_heads(self.w_q(x)), *cache.kept(), mask)
+        return self.w_o(self.merge_heads(heads))
 
 
 class DecoderCache:

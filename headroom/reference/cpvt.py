@@ -3,12 +3,12 @@
 Chu et al. 2021, "Conditional Positional Encodings for Vision Transformers" (CPVT).
 """
 
-import torch
 from torch import Tensor, nn
 
 from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
-from headroom.reference.patches import PatchEmbedding, count_patches, to_grid, to_tokens
+from headroom.reference.patches import count_patches, to_grid, to_tokens
+from headroom.reference.vit import PatchEmbedding
 
 
 class PositionEncodingGenerator(nn.Module):
@@ -62,31 +62,21 @@ class CPVT(nn.Module):
     ):
         super().__init__()
         self.embed = PatchEmbedding(patch_size, channels, d_model)
-        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, drop_path, dropout=dropout)
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout, drop_path)
         self.positions = PositionEncodingGenerator(d_model)
         self.head = nn.Linear(d_model, n_classes)
         glorot(self)
 
-    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """Logits for a batch of images of any size that divides into patches.
-
-        Args:
-            images: `(batch, channels, height, width)`.
-            return_attention: also return every weight `(batch, layers, heads, tokens, tokens)`.
-
-        Returns:
-            logits `(batch, n_classes)`, or that and the weights.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits `(batch, n_classes)` for images `(batch, channels, height, width)` of any size.
 
         Raises:
             ValueError: the images have another number of channels, or do not divide into patches.
         """
-        x = self.embed(images)  # (batch, patches, d_model)
         rows, _ = count_patches(images, self.embed.patch_size)
-        attention = []
-        for layer, block in enumerate(self.encoder.blocks):
-            x, weights = block(x)
-            attention.append(weights)
-            if layer == 0:  # by now a token has seen the whole image: better there than before it, says the paper
-                x = self.positions(x, rows)
-        logits = self.head(self.encoder.norm(x).mean(dim=1))
-        return (logits, torch.stack(attention, dim=1)) if return_attention else logits
+        first, *others = self.encoder.blocks
+        x = first(self.embed(images))  # (batch, patches, d_model)
+        x = self.positions(x, rows)  # by now a token has seen the whole image: better here than before, says the paper
+        for block in others:
+            x = block(x)
+        return self.head(self.encoder.norm(x).mean(dim=1))

@@ -75,12 +75,12 @@ def _decode(
 ) -> Tensor:
     """Decode step by step."""
     check_max_tokens(max_tokens)
-    memory, _ = model.encode(source, mask)
+    memory = model.encode(source, mask)
     cache = DecoderCache(len(model.decoder.blocks))
     token = source.new_full((len(source),), start)
     tokens, ended = [], torch.zeros_like(token, dtype=torch.bool)
     while len(tokens) < max_tokens and not ended.all():
-        logits, _, _ = model.decode(token[:, None], memory, mask, cache)  # (batch, 1, n_target)
+        logits = model.decode(token[:, None], memory, mask, cache)  # (batch, 1, n_target)
         token = choose(logits[:, -1]).masked_fill(ended, end)
         ended |= token == end
         tokens.append(token)
@@ -118,7 +118,7 @@ def beam_decode(
     if beams < 1:
         raise ValueError(f"beams={beams} must be at least 1")
     batch = len(source)
-    memory, _ = model.encode(source, source_mask)
+    memory = model.encode(source, source_mask)
     memory = memory.repeat_interleave(beams, dim=0)  # (batch · beams, source_tokens, d_model)
     if source_mask is not None:
         source_mask = source_mask.expand(batch, -1, -1, -1).repeat_interleave(beams, dim=0)
@@ -129,7 +129,7 @@ def beam_decode(
     score[:, 0] = 0.0  # at first all beams are the same: one of them goes on, in its likeliest ways
     row = torch.arange(batch, device=source.device)
     while tokens.size(-1) <= max_tokens and not ended.all():
-        logits, _, _ = model.decode(tokens[..., -1].reshape(-1, 1), memory, source_mask, cache)
+        logits = model.decode(tokens[..., -1].reshape(-1, 1), memory, source_mask, cache)
         log_probability = logits[:, -1].log_softmax(dim=-1).unflatten(0, (batch, beams))  # (batch, beams, n_target)
         n_target = log_probability.size(-1)
         log_probability[ended] = float("-inf")  # an ended beam goes on in one way, at no cost

@@ -4,63 +4,81 @@ Touvron et al. 2021, "Training data-efficient image transformers & distillation 
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
 from headroom.reference.loss import cross_entropy
-from headroom.reference.patches import check_images
+from headroom.reference.patches import check_images, patches_of
 from headroom.reference.positional import LearnedPositionalEncoding
-from headroom.reference.vit import ViT
+from headroom.reference.vit import PatchEmbedding
 
 
-class DeiT(ViT):
+class DeiT(nn.Module):
     """A ViT with a second token beside [class] and a second head on it: one answers the labels, one the teacher.
 
     Args:
-        **options: as of `ViT`, except `pooling`.
+        image_size: side of the square image in pixels.
+        patch_size: side of a patch; divides `image_size`.
+        channels: 1 for grey, 3 for colour.
+        n_classes: number of logits.
+        d_model, n_layers, n_heads, d_ff: width, depth, heads and feed-forward width of the encoder.
+        dropout, drop_path: regularisation inside the blocks, active only while training.
+
+    Raises:
+        ValueError: `patch_size` does not divide `image_size`, or `n_heads` does not divide `d_model`.
 
     Source: Touvron et al. 2021, section 4.
     """
 
-    def __init__(self, **options: Any):
-        super().__init__(**options, pooling="class")
-        n_tokens, d_model = self.positions.table.shape
+    def __init__(
+        self,
+        image_size: int = 28,
+        patch_size: int = 7,
+        channels: int = 1,
+        n_classes: int = 10,
+        d_model: int = 64,
+        n_layers: int = 2,
+        n_heads: int = 4,
+        d_ff: int = 128,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ):
+        super().__init__()
+        self.image_size = image_size
+        self.embed = PatchEmbedding(patch_size, channels, d_model)
+        self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
         self.distillation_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model))
-        self.positions = LearnedPositionalEncoding(d_model, max_tokens=n_tokens + 1)
-        self.distillation_head = nn.Linear(d_model, self.head.out_features)
-        glorot(self.distillation_head)
+        self.positions = LearnedPositionalEncoding(d_model, max_tokens=2 + patches_of(image_size, patch_size))
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout, drop_path)
+        self.head = nn.Linear(d_model, n_classes)
+        self.distillation_head = nn.Linear(d_model, n_classes)
+        glorot(self)
 
-    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """What both heads say together: the logarithm of the mean of their two softmaxes.
+    def forward(self, images: Tensor) -> Tensor:
+        """What both heads say together, `(batch, n_classes)`: the logarithm of the mean of their two softmaxes.
 
-        The paper adds the softmaxes; its authors' program averages the logits.
+        The paper adds the softmaxes; its authors' program averages the logits. Arguments and errors as of `both`.
+        """
+        logits, distilled = self.both(images)
+        return torch.logaddexp(logits.log_softmax(dim=-1), distilled.log_softmax(dim=-1)) - math.log(2)
+
+    def both(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of the [class] token's head and those of the distillation token's, `(batch, n_classes)` each.
 
         Args:
             images: `(batch, channels, image_size, image_size)`.
-            return_attention: also return every weight `(batch, layers, heads, tokens, tokens)`; token 0 is [class],
-                token 1 the distillation token.
-
-        Returns:
-            logits `(batch, n_classes)`, or that and the weights.
 
         Raises:
             ValueError: the images have another shape.
         """
-        logits, distilled, attention = self.both(images)
-        together = torch.logaddexp(logits.log_softmax(dim=-1), distilled.log_softmax(dim=-1)) - math.log(2)
-        return (together, attention) if return_attention else together
-
-    def both(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The logits of the [class] token's head, those of the distillation token's, and every weight."""
         check_images(images, self.embed.channels, self.image_size)
-        assert self.class_token is not None  # pooling is "class"
         front = torch.cat([self.class_token, self.distillation_token], dim=1)  # (1, 2, d_model)
         x = torch.cat([front.expand(len(images), -1, -1), self.embed(images)], dim=1)  # (batch, 2 + patches, d_model)
-        x, attention = self.encoder(self.positions(x))
-        return self.head(x[:, 0]), self.distillation_head(x[:, 1]), attention
+        x = self.encoder(self.positions(x))
+        return self.head(x[:, 0]), self.distillation_head(x[:, 1])
 
 
 def soft_distillation_loss(

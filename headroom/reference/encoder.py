@@ -4,7 +4,7 @@ Vaswani et al. 2017, section 3.1; pre-norm after Xiong et al. 2020, "On Layer No
 Architecture".
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +59,7 @@ class EncoderBlock(nn.Module):
         drop_path: probability of skipping a branch for a sample.
         pre_norm: whether a branch normalises what it reads, or the sum is normalised after it (as in the 2017 paper).
         norm: which normalisation: `LayerNorm`, `RMSNorm`, `BatchNorm`.
-        rotary: whether attention turns queries and keys by their position.
+        attention: which self-attention: a class, or another function of `d_model`, `n_heads` and `dropout`.
 
     Raises:
         ValueError: as `MultiHeadSelfAttention`.
@@ -74,28 +74,26 @@ class EncoderBlock(nn.Module):
         d_ff: int,
         dropout: float = 0.0,
         drop_path: float = 0.0,
+        *,
         pre_norm: bool = True,
-        norm: type[nn.Module] = LayerNorm,
-        rotary: bool = False,
+        norm: Callable[[int], nn.Module] = LayerNorm,
+        attention: Callable[[int, int, float], nn.Module] = MultiHeadSelfAttention,
     ):
         super().__init__()
         self.norm_1 = norm(d_model)
-        self.attention = MultiHeadSelfAttention(d_model, n_heads, dropout, rotary)
+        self.attention = attention(d_model, n_heads, dropout)
         self.norm_2 = norm(d_model)
         self.feed_forward = FeedForward(d_model, d_ff, dropout)
         self.drop_path = DropPath(drop_path)
         self.pre_norm = pre_norm
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`x`: `(batch, tokens, d_model)`. Returns the same shape, and the weights `(batch, heads, tokens, tokens)`."""
-        attended, weights = self.attention(self.norm_1(x) if self.pre_norm else x, mask, return_weights=True)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`x`: `(batch, tokens, d_model)`, and so is the result; `mask` as of the attention."""
         if self.pre_norm:
-            x = x + self.drop_path(attended)
-            x = x + self.drop_path(self.feed_forward(self.norm_2(x)))
-        else:
-            x = self.norm_1(x + self.drop_path(attended))
-            x = self.norm_2(x + self.drop_path(self.feed_forward(x)))
-        return x, weights
+            x = x + self.drop_path(self.attention(self.norm_1(x), mask))
+            return x + self.drop_path(self.feed_forward(self.norm_2(x)))
+        x = self.norm_1(x + self.drop_path(self.attention(x, mask)))
+        return self.norm_2(x + self.drop_path(self.feed_forward(x)))
 
 
 class Encoder(nn.Module):
@@ -103,30 +101,35 @@ class Encoder(nn.Module):
 
     Args:
         n_layers: number of blocks.
-        d_model, n_heads, d_ff: as of `EncoderBlock`.
+        d_model, n_heads, d_ff, dropout, pre_norm, norm, attention: of every block, as of `EncoderBlock`.
         drop_path: the last block's rate; earlier blocks get proportionally less.
-        **options: `dropout`, `pre_norm`, `norm` and `rotary`, passed on to every `EncoderBlock`.
 
     Source: Vaswani et al. 2017, section 3.1; the last norm: Xiong et al. 2020, table 1.
     """
 
-    def __init__(self, n_layers: int, d_model: int, n_heads: int, d_ff: int, drop_path: float = 0.0, **options: Any):
+    def __init__(
+        self,
+        n_layers: int,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+        *,
+        pre_norm: bool = True,
+        norm: Callable[[int], nn.Module] = LayerNorm,
+        attention: Callable[[int, int, float], nn.Module] = MultiHeadSelfAttention,
+    ):
         super().__init__()
+        rates = [drop_path * (layer + 1) / n_layers for layer in range(n_layers)]
         self.blocks = nn.ModuleList(
-            EncoderBlock(d_model, n_heads, d_ff, drop_path=drop_path * (layer + 1) / n_layers, **options)
-            for layer in range(n_layers)
+            EncoderBlock(d_model, n_heads, d_ff, dropout, rate, pre_norm=pre_norm, norm=norm, attention=attention)
+            for rate in rates
         )
-        norm = options.get("norm", LayerNorm)
-        self.norm = norm(d_model) if options.get("pre_norm", True) else nn.Identity()
+        self.norm = norm(d_model) if pre_norm else nn.Identity()
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Encode `x`, `(batch, tokens, d_model)`, under an optional `mask` (True = may attend).
-
-        Returns:
-            tokens `(batch, tokens, d_model)` and every weight `(batch, layers, heads, tokens, tokens)`.
-        """
-        attention = []
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Encode `x`, `(batch, tokens, d_model)`, in and out, under an optional `mask` (True = may attend)."""
         for block in self.blocks:
-            x, weights = block(x, mask)
-            attention.append(weights)
-        return self.norm(x), torch.stack(attention, dim=1)
+            x = block(x, mask)
+        return self.norm(x)

@@ -82,13 +82,14 @@ class LearnedPositionalEncoding(nn.Module):
     Args:
         d_model: width of the tokens.
         max_tokens: the longest sequence it serves; there is no vector for a later position.
+        std: the standard deviation of the numbers that the vectors start with.
 
     Source: Gehring et al. 2017, "Convolutional Sequence to Sequence Learning"; Dosovitskiy et al. 2021 (ViT).
     """
 
-    def __init__(self, d_model: int, max_tokens: int):
+    def __init__(self, d_model: int, max_tokens: int, std: float = 0.02):
         super().__init__()
-        self.table = nn.Parameter(0.02 * torch.randn(max_tokens, d_model))
+        self.table = nn.Parameter(std * torch.randn(max_tokens, d_model))
 
     def forward(self, x: Tensor) -> Tensor:
         """x + table. `x`: `(batch, tokens, d_model)`; so is the result. ValueError if longer than `max_tokens`."""

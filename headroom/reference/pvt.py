@@ -10,20 +10,21 @@ from torch import Tensor, nn
 
 from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
-from headroom.reference.multihead import MultiHeadAttention
+from headroom.reference.multihead import CrossAttention
 from headroom.reference.norm import LayerNorm
-from headroom.reference.patches import PatchEmbedding, add_border, check_images, to_grid, to_tokens
+from headroom.reference.patches import add_border, check_images, to_grid, to_tokens
 from headroom.reference.positional import LearnedPositionalEncoding
+from headroom.reference.vit import PatchEmbedding
 
 
-class SpatialReductionAttention(MultiHeadAttention):
+class SpatialReductionAttention(CrossAttention):
     """Every token asks, but only one for each square of `reduction`² tokens answers: R² times fewer scores.
 
     What answers is the square put through one linear map, a patch embedding of the grid of tokens (a convolution with
     stride R is the same), and a norm.
 
     Args:
-        d_model, n_heads, dropout: as of `MultiHeadAttention`.
+        d_model, n_heads, dropout: as of `MultiHeadSelfAttention`.
         side: the tokens form a grid of side × side.
         reduction: R, the side of a square; divides `side`. With 1, this is self-attention.
 
@@ -43,14 +44,12 @@ class SpatialReductionAttention(MultiHeadAttention):
             self.reduce = PatchEmbedding(reduction, d_model, d_model)
             self.norm = LayerNorm(d_model)
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, return_weights: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """As `MultiHeadAttention.forward`, with x `(batch, side², d_model)` and n_keys = (side / R)²."""
-        memory = x
-        if self.reduction > 1:
-            memory = self.norm(self.reduce(to_grid(x, self.side)))  # (batch, (side / R)², d_model)
-        return super().forward(x, memory, mask, return_weights)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`x`: `(batch, side², d_model)`, and so is the result; `mask` as of `CrossAttention`, n_keys = (side / R)²."""
+        if self.reduction == 1:
+            return super().forward(x, x, mask)
+        memory = self.norm(self.reduce(to_grid(x, self.side)))  # (batch, (side / R)², d_model)
+        return super().forward(x, memory, mask)
 
 
 class PVT(nn.Module):
@@ -89,39 +88,28 @@ class PVT(nn.Module):
         self.channels = channels
         self.coarsest = patch_size * 2 ** (len(widths) - 1)  # pixels under a token of the last stage
         side = math.ceil(image_size / self.coarsest) * self.coarsest // patch_size
-        self.stages, self.sides = nn.ModuleList(), list[int]()
+        self.stages = nn.ModuleList()
         for width, depth, heads, reduction in zip(widths, n_layers, n_heads, reductions, strict=True):
-            self.sides.append(side)
             self.stages.append(PyramidStage(side, patch_size, channels, width, depth, heads, reduction))
             side, patch_size, channels = side // 2, 2, width
         self.head = nn.Linear(widths[-1], n_classes)
         glorot(self)
 
-    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Logits for a batch of images.
-
-        Args:
-            images: `(batch, channels, image_size, image_size)`.
-            return_attention: also return each stage's weights `(batch, layers, heads, tokens, tokens / R²)`.
-
-        Returns:
-            logits `(batch, n_classes)`, or that and a list of weights, one for each stage.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits `(batch, n_classes)` for images `(batch, channels, image_size, image_size)`.
 
         Raises:
             ValueError: the images have another shape.
         """
         check_images(images, self.channels, self.image_size)
-        grid, attention = add_border(images, self.coarsest), []
-        for stage, side in zip(self.stages, self.sides, strict=True):
-            x, weights = stage(grid)  # (batch, side², width)
-            attention.append(weights)
-            grid = to_grid(x, side)
-        logits = self.head(to_tokens(grid).mean(dim=1))
-        return (logits, attention) if return_attention else logits
+        grid = add_border(images, self.coarsest)
+        for stage in self.stages:
+            grid = stage(grid)  # (batch, width, side, side)
+        return self.head(to_tokens(grid).mean(dim=1))
 
 
 class PyramidStage(nn.Module):
-    """One stage: `(batch, channels, height, width)` → tokens `(batch, side², d_model)` and every block's weights."""
+    """One stage: `(batch, channels, height, width)` → a grid of tokens `(batch, d_model, side, side)`."""
 
     def __init__(
         self, side: int, patch_size: int, channels: int, d_model: int, n_layers: int, n_heads: int, reduction: int
@@ -129,11 +117,13 @@ class PyramidStage(nn.Module):
         super().__init__()
         self.side = side
         self.embed = PatchEmbedding(patch_size, channels, d_model)
-        self.positions = LearnedPositionalEncoding(d_model, max_tokens=side**2)
-        nn.init.normal_(self.positions.table, std=0.5)  # many small patches look alike: their places start louder
-        self.encoder = Encoder(n_layers, d_model, n_heads, 2 * d_model)
-        for block in self.encoder.blocks:
-            block.attention = SpatialReductionAttention(d_model, n_heads, side, reduction)
+        # Many small patches look alike: their places start louder than a ViT's.
+        self.positions = LearnedPositionalEncoding(d_model, max_tokens=side**2, std=0.5)
 
-    def forward(self, grid: Tensor) -> tuple[Tensor, Tensor]:
-        return self.encoder(self.positions(self.embed(grid)))
+        def attention(d_model: int, n_heads: int, dropout: float) -> nn.Module:
+            return SpatialReductionAttention(d_model, n_heads, side, reduction, dropout)
+
+        self.encoder = Encoder(n_layers, d_model, n_heads, 2 * d_model, attention=attention)
+
+    def forward(self, grid: Tensor) -> Tensor:
+        return to_grid(self.encoder(self.positions(self.embed(grid))), self.side)

@@ -1,16 +1,20 @@
 """The whole Transformer: an encoder reads the source, a decoder writes the target. Vaswani et al. 2017, section 3."""
 
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Literal
 
 from torch import Tensor, nn
 
 from headroom.reference.attention import causal_mask
-from headroom.reference.cache import DecoderCache
+from headroom.reference.cache import CachedSelfAttention, DecoderCache
 from headroom.reference.decoder import Decoder
 from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
+from headroom.reference.multihead import MultiHeadSelfAttention
+from headroom.reference.norm import LayerNorm
 from headroom.reference.positional import PositionalEncoding
+from headroom.reference.rotary import RotarySelfAttention
 
 
 class Transformer(nn.Module):
@@ -26,7 +30,8 @@ class Transformer(nn.Module):
         share_target_output: the output layer's matrix is the target's embedding matrix (Press & Wolf 2017).
         scale: what brings a matrix that does both jobs to the size that each needs: `"emb"` multiplies embedded tokens
             by √d_model (section 3.4 of the paper), `"prj"` the logits by 1/√d_model, `"none"` neither.
-        **options: `pre_norm`, `norm` and `rotary` for every block; rotary positions replace the sin-cos table.
+        pre_norm, norm: of every block.
+        rotary: whether self-attention turns queries and keys by their position, in place of the sin-cos table.
 
     Raises:
         ValueError: a vocabulary is shared but differs in size, `scale` is none of the three, `n_heads` does not
@@ -45,10 +50,13 @@ class Transformer(nn.Module):
         d_ff: int = 128,
         max_tokens: int = 100,
         dropout: float = 0.0,
+        *,
         share_source_target: bool = False,
         share_target_output: bool = False,
         scale: Literal["emb", "prj", "none"] = "emb",
-        **options: Any,
+        pre_norm: bool = True,
+        norm: Callable[[int], nn.Module] = LayerNorm,
+        rotary: bool = False,
     ):
         super().__init__()
         if share_source_target and n_source != n_target:
@@ -57,10 +65,13 @@ class Transformer(nn.Module):
             raise ValueError(f'scale={scale!r} must be "emb", "prj" or "none"')
         self.embed_source = nn.Embedding(n_source, d_model)
         self.embed_target = self.embed_source if share_source_target else nn.Embedding(n_target, d_model)
-        self.positions = None if options.get("rotary") else PositionalEncoding(d_model, max_tokens)
+        self.positions = None if rotary else PositionalEncoding(d_model, max_tokens)
         self.dropout = nn.Dropout(dropout)
-        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout=dropout, **options)
-        self.decoder = Decoder(n_layers, d_model, n_heads, d_ff, dropout=dropout, **options)
+        reads, writes = (RotarySelfAttention,) * 2 if rotary else (MultiHeadSelfAttention, CachedSelfAttention)
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout, pre_norm=pre_norm, norm=norm, attention=reads)
+        self.decoder = Decoder(
+            n_layers, d_model, n_heads, d_ff, dropout, pre_norm=pre_norm, norm=norm, attention=writes
+        )
         self.head = nn.Linear(d_model, n_target, bias=False)
         self.embedding_scale = math.sqrt(d_model) if scale == "emb" else 1.0
         self.logit_scale = 1 / math.sqrt(d_model) if scale == "prj" else 1.0
@@ -71,9 +82,7 @@ class Transformer(nn.Module):
         if share_target_output:
             self.head.weight = self.embed_target.weight
 
-    def forward(
-        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, return_attention: bool = False
-    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
+    def forward(self, source: Tensor, target: Tensor, source_mask: Tensor | None = None) -> Tensor:
         """Logits of the token that follows each target token, for all of them at once (teacher forcing).
 
         Padding at the end of a target needs no mask: no earlier token may look there, and the loss leaves it out.
@@ -82,40 +91,30 @@ class Transformer(nn.Module):
             source: token ids `(batch, source_tokens)`.
             target: token ids `(batch, tokens)`, from the start token on.
             source_mask: bool, broadcastable to `(batch, heads, tokens, source_tokens)`: see `padding_mask`.
-            return_attention: also return every weight, by name: `"encoder"` `(batch, layers, heads, source_tokens,
-                source_tokens)`, `"decoder"` `(…, tokens, tokens)` and `"cross"` `(…, tokens, source_tokens)`.
 
         Returns:
-            logits `(batch, tokens, n_target)`, or those and the weights.
+            logits `(batch, tokens, n_target)`.
 
         Raises:
             ValueError: a sequence is longer than `max_tokens`, a token id is not in its vocabulary, or the mask's
                 shape does not fit.
             TypeError: the mask is not bool.
         """
-        memory, encoder_weights = self.encode(source, source_mask)
-        logits, own_weights, cross_weights = self.decode(target, memory, source_mask)
-        if return_attention:
-            return logits, {"encoder": encoder_weights, "decoder": own_weights, "cross": cross_weights}
-        return logits
+        return self.decode(target, self.encode(source, source_mask), source_mask)
 
-    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Token ids `(batch, source_tokens)` → the memory `(batch, source_tokens, d_model)`, and the weights."""
+    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """Token ids `(batch, source_tokens)` → the memory `(batch, source_tokens, d_model)`."""
         return self.encoder(self._embed(source, self.embed_source), source_mask)
 
     def decode(
         self, target: Tensor, memory: Tensor, source_mask: Tensor | None = None, cache: DecoderCache | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits for target tokens, given the memory; with a cache, only tokens that are not in it yet are passed.
-
-        Returns:
-            logits `(batch, tokens, n_target)`, the weights of self-attention and those of cross-attention.
-        """
+    ) -> Tensor:
+        """Logits `(batch, tokens, n_target)` for target tokens, given the memory; with a cache, only for new tokens."""
         start = len(cache) if cache is not None else 0
         mask = causal_mask(start + target.size(1), target.device)[start:]  # (tokens, all tokens)
         x = self._embed(target, self.embed_target, start)  # (batch, tokens, d_model)
-        x, own_weights, cross_weights = self.decoder(x, memory, mask, source_mask, cache)
-        return self.head(x) * self.logit_scale, own_weights, cross_weights
+        x = self.decoder(x, memory, mask, source_mask, cache)
+        return self.head(x) * self.logit_scale
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
         """Token ids `(batch, tokens)`, the first at position `start`, → `(batch, tokens, d_model)`."""

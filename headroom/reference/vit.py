@@ -1,4 +1,4 @@
-"""The Vision Transformer: an image is a short sequence of patches.
+"""The Vision Transformer: an image is a short sequence of patches, and the encoder is the Transformer's.
 
 Dosovitskiy et al. 2021, "An Image Is Worth 16x16 Words", section 3.1.
 """
@@ -10,8 +10,65 @@ from torch import Tensor, nn
 
 from headroom.reference.encoder import Encoder
 from headroom.reference.initialise import glorot
-from headroom.reference.patches import PatchEmbedding, check_images
+from headroom.reference.patches import check_images, count_patches, patches_of
 from headroom.reference.positional import LearnedPositionalEncoding
+
+
+def patchify(images: Tensor, patch_size: int) -> Tensor:
+    """Cut images into square patches, row by row, each flattened.
+
+    Args:
+        images: `(batch, channels, height, width)`.
+        patch_size: side of a patch in pixels; divides height and width.
+
+    Returns:
+        `(batch, patches, channels · patch_size²)`, with `patches = height/patch_size · width/patch_size`.
+
+    Raises:
+        ValueError: the image does not divide into patches.
+
+    Source: Dosovitskiy et al. 2021, section 3.1: x ∈ ℝ^(H×W×C) becomes x_p ∈ ℝ^(N×(P²·C)).
+    """
+    rows, columns = count_patches(images, patch_size)
+    batch, channels = images.shape[:2]
+    x = images.reshape(batch, channels, rows, patch_size, columns, patch_size)
+    x = x.permute(0, 2, 4, 1, 3, 5)  # (batch, rows, columns, channels, patch_size, patch_size)
+    return x.reshape(batch, rows * columns, channels * patch_size**2)
+
+
+class PatchEmbedding(nn.Module):
+    """One linear map from a patch's pixels to a token.
+
+    Args:
+        patch_size: side of a patch.
+        channels: 1 for grey, 3 for colour, or the width of tokens that lie on a grid.
+        d_model: width of the tokens that come out.
+
+    Source: Dosovitskiy et al. 2021, equation 1, without [class] and positions.
+    """
+
+    def __init__(self, patch_size: int, channels: int, d_model: int):
+        super().__init__()
+        self.patch_size = patch_size
+        self.channels = channels
+        self.projection = nn.Linear(channels * patch_size**2, d_model)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """`(batch, channels, height, width)` → `(batch, patches, d_model)`. ValueError if the shape does not fit."""
+        check_images(images, self.channels)
+        return self.projection(patchify(images, self.patch_size))
+
+    def as_convolution(self) -> nn.Conv2d:
+        """The same map, with a copy of its weights, as a convolution whose kernel and stride are one patch.
+
+        A kernel is laid over a patch, multiplied and summed: that is one row of the linear map. The result stays on
+        its grid, `(batch, d_model, rows, columns)`; `to_tokens` makes it what `forward` returns.
+        """
+        convolution = nn.Conv2d(self.channels, self.projection.out_features, self.patch_size, stride=self.patch_size)
+        weight = self.projection.weight.detach()  # (d_model, channels · patch_size²)
+        convolution.weight = nn.Parameter(weight.reshape(convolution.weight.shape).clone())
+        convolution.bias = nn.Parameter(self.projection.bias.detach().clone())
+        return convolution
 
 
 class ViT(nn.Module):
@@ -49,29 +106,19 @@ class ViT(nn.Module):
         pooling: Literal["class", "mean"] = "class",
     ):
         super().__init__()
-        if image_size % patch_size:
-            raise ValueError(f"image_size={image_size} does not divide into patches of patch_size={patch_size}")
         if pooling not in ("class", "mean"):
             raise ValueError(f'pooling={pooling!r} must be "class" or "mean"')
         self.image_size = image_size
-        n_tokens = (image_size // patch_size) ** 2 + (pooling == "class")
+        n_tokens = patches_of(image_size, patch_size) + (pooling == "class")
         self.embed = PatchEmbedding(patch_size, channels, d_model)
         self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, d_model)) if pooling == "class" else None
         self.positions = LearnedPositionalEncoding(d_model, max_tokens=n_tokens)
-        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, drop_path, dropout=dropout)
+        self.encoder = Encoder(n_layers, d_model, n_heads, d_ff, dropout, drop_path)
         self.head = nn.Linear(d_model, n_classes)
         glorot(self)
 
-    def forward(self, images: Tensor, return_attention: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """Logits for a batch of images.
-
-        Args:
-            images: `(batch, channels, image_size, image_size)`.
-            return_attention: also return every weight `(batch, layers, heads, tokens, tokens)`; token 0 is [class], if
-                there is one.
-
-        Returns:
-            logits `(batch, n_classes)`, or that and the weights.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits `(batch, n_classes)` for images `(batch, channels, image_size, image_size)`.
 
         Raises:
             ValueError: the images have another shape.
@@ -79,11 +126,9 @@ class ViT(nn.Module):
         check_images(images, self.embed.channels, self.image_size)
         x = self.embed(images)  # (batch, patches, d_model)
         if self.class_token is not None:
-            x = torch.cat([self.class_token.expand(x.size(0), -1, -1), x], dim=1)  # (batch, 1 + patches, d_model)
-        x, attention = self.encoder(self.positions(x))
-        pooled = x.mean(dim=1) if self.class_token is None else x[:, 0]  # what [class] has gathered
-        logits = self.head(pooled)
-        return (logits, attention) if return_attention else logits
+            x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)  # (batch, 1 + patches, d_model)
+        x = self.encoder(self.positions(x))
+        return self.head(x.mean(dim=1) if self.class_token is None else x[:, 0])  # [class] has gathered what it needs
 
     def new_head(self, n_classes: int) -> None:
         """Put a new linear head, all zeros, in the old one's place: what the encoder has learned serves other classes.
