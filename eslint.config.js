@@ -17,6 +17,10 @@ export default [
       "prefer-const": ["error", { destructuring: "all" }],
     },
   },
-  { files: ["headroom/widgets/*.js"], languageOptions: { globals: globals.browser } },
-  { ignores: [".venv/", ".headroom/", "lectures/", "labs/", "solutions/", "submitted/", "autograded/", "feedback/"] },
+  {
+    files: ["headroom/widgets/**/*.js", "website/**/*.js"],
+    languageOptions: { globals: globals.browser },
+    rules: { "max-lines": ["error", 500], "max-lines-per-function": ["error", 80] },
+  },
+  { ignores: [".venv/", ".headroom/", "build/", "lectures/", "labs/", "solutions/", "submitted/", "autograded/", "feedback/"] },
 ];

@@ -1,5 +1,6 @@
 """What every widget needs in Python: its front end as one text, numbers as bytes, arguments checked in sentences."""
 
+import inspect
 import operator
 import re
 from collections.abc import Generator, Sequence
@@ -11,9 +12,13 @@ import numpy as np
 import torch
 import traitlets as t
 
+from headroom.reference import attention_maps
+
 HERE = Path(__file__).parent
-# A line that only the type checker reads; what else a comment says stays where it is.
-TYPES = re.compile(r"^ *(?:// @ts-check|/\*\* @(?:(?!\*/).)*\*/)\n", re.MULTILINE)
+# Comments that have lines to themselves: a browser does not read them, nor the types in them.
+COMMENTS = re.compile(r"^ *(?://[^\n]*|/\*(?:(?!\*/).)*\*/)\n", re.MULTILINE | re.DOTALL)
+IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "(?P<file>\.[^"]*)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:function|const|class) (\w+))", re.MULTILINE)
 U16_MAX = 2**16 - 1
 
 ArrayLike = np.ndarray | torch.Tensor | Sequence[Any]
@@ -26,26 +31,43 @@ CHOSEN = {"sync": True, "echo_update": False}
 
 
 def front_end(name: str) -> tuple[str, str]:
-    """The JavaScript and the style sheet of a widget, shared.js and shared.css included, as anywidget takes them.
+    """The JavaScript and the style sheet of a widget, those of `kernel/` included, as anywidget takes them.
 
-    anywidget loads one text as one ES module, and a text has no folder from which it could import. So shared.js comes
-    first, without its `export`s, and the widget's own file follows, without the line that imports from shared.js:
-    both files stay ES modules that an editor understands, and nothing is left to be fetched. Lines that hold only the
-    types of what follows, a fifteenth of the text, stay behind: a browser does not read them.
+    anywidget loads one text as one ES module, and a text has no folder from which it could import. So whatever
+    NAME/view.js imports, directly or not, comes first, each file as a function that returns what the file exports: the
+    files stay ES modules that an editor and Node.js understand, their private names stay private, and nothing is left
+    to be fetched. Comments stay behind.
 
     Args:
-        name: of the widget's files, such as `attention_explorer`.
+        name: of the widget's folder, such as `attention_explorer`.
 
     Raises:
-        ValueError: the widget's file imports something else: it would be missing in an exported page.
+        ValueError: a file imports in another form than `import {…} from "./FILE.js"`, or what is no file of ours.
     """
-    shared = re.sub(r"^export (?=function|const|class)", "", _read("shared.js"), flags=re.MULTILINE)
-    own = re.sub(r'^import \{[^}]*\} from "\./shared\.js";\n', "", _read(f"{name}.js"), flags=re.MULTILINE)
-    if left := re.search(r"^(import\b.*)$", shared + own, flags=re.MULTILINE):
+    modules: dict[str, str] = {}
+    main = _linked(HERE / name / "view.js", modules)
+    sheets = (HERE / "kernel" / "kernel.css", HERE / name / "view.css")
+    return "\n".join([*modules.values(), main]), "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
+
+
+def _linked(file: Path, modules: dict[str, str]) -> str:
+    """A file's text without types, its imports taken from `modules`; those that are not there yet are added."""
+
+    def name_and_add(match: re.Match[str]) -> str:
+        path = (file.parent / match["file"]).resolve()
+        name = "$" + "_".join(path.relative_to(HERE.resolve()).with_suffix("").parts)
+        if name not in modules:
+            text = _linked(path, modules)
+            body, exported = EXPORT.sub("", text), ", ".join(EXPORT.findall(text))
+            modules[name] = f"const {name} = (() => {{\n{body}return {{ {exported} }};\n}})();\n"
+        return f"const {{{match['names']}}} = {name};\n"
+
+    text = IMPORT.sub(name_and_add, COMMENTS.sub("", file.read_text(encoding="utf-8")))
+    if left := re.search(r"^(import\b.*)$", text, flags=re.MULTILINE):
         raise ValueError(
-            f'{name}.js has the line {left[1]!r}; a widget imports {{…}} from "./shared.js" and nothing else'
+            f'{file.name} has the line {left[1]!r}; a widget imports {{…}} from "./FILE.js" and nothing else'
         )
-    return TYPES.sub("", f"{shared}\n{own}"), f"{_read('shared.css')}\n{_read(f'{name}.css')}"
+    return text
 
 
 def quantise(weights: np.ndarray) -> bytes:
@@ -146,5 +168,25 @@ def looking_at(model: torch.nn.Module) -> Generator[torch.device]:
             module.training = training
 
 
-def _read(file: str) -> str:
-    return (HERE / file).read_text(encoding="utf-8")
+def call_with_attention(model: torch.nn.Module, images: torch.Tensor) -> Any:
+    """What an image classifier says: logits and attention `(n, n_layers, n_heads, tokens, tokens)`, if it has that.
+
+    A model whose `forward` takes `return_attention` is called with it, and answers for itself. Any other one answers
+    with its logits, and the attention is that of its one stack of `headroom.reference`'s attentions; where there is no
+    such stack, or several, the logits come alone.
+    """
+    if "return_attention" in inspect.signature(model.forward).parameters:
+        return model(images, return_attention=True)
+    with attention_maps(model) as maps:
+        logits = model(images)
+    return (logits, *maps.values()) if len(maps) == 1 else logits
+
+
+def check_pair(answer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """The answer of `call_with_attention`; TypeError unless it is logits and attention."""
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise TypeError(
+            f"the model returned {type(answer).__name__}; it must return a pair (logits, attention) when called with "
+            "return_attention=True, or hold one stack of headroom.reference's attentions"
+        )
+    return answer

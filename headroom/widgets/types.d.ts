@@ -1,15 +1,44 @@
 // The types of the widgets' JavaScript, for `npm run check`; nothing of this is sent to a browser.
 //
 // Each namespace belongs to one widget: `Now` is what its reader chooses, `Traits` all that Python and the browser share.
-// They repeat the traits of the widget's Python class: a trait that is added there is added here.
+// They give the traits of the widget's Python class their types; which of them are choices, Python says (`_choices`).
 
 /** A widget's model as anywidget hands it over, with the traits that this widget has. */
 export interface Model<Traits> {
   get<Name extends keyof Traits>(name: Name): Traits[Name];
   set<Name extends keyof Traits>(name: Name, value: Traits[Name]): void;
-  on(event: `change:${keyof Traits & string}`, handle: () => void): void;
-  off(event: `change:${keyof Traits & string}`, handle: () => void): void;
+  on(event: `change:${keyof Traits & string}` | "comm_live_update", handle: () => void): void;
+  off(event: `change:${keyof Traits & string}` | "comm_live_update", handle: () => void): void;
   save_changes(): void;
+}
+/** The same model as JupyterLab has it, as far as it is used here: ipywidgets' `WidgetModel`. */
+export interface JupyterModel {
+  model_id: string;
+  comm_live: boolean;
+  widget_manager: WidgetManager;
+  get(name: "layout"): JupyterModel;
+}
+/** Lumino's way to tell of something. */
+interface Signal<Sender, Told> {
+  connect(slot: (sender: Sender, told: Told) => void): void;
+  disconnect(slot: (sender: Sender, told: Told) => void): void;
+}
+/** ipywidgets' manager of an open notebook's models, and what it knows of the notebook. */
+export interface WidgetManager {
+  [ours: symbol]: Set<JupyterModel> | undefined;
+  get_state_sync(options: { drop_defaults: boolean }): object;
+  context: {
+    saveState: Signal<unknown, "started" | "completed" | "failed">;
+    sessionContext: {
+      session: { kernel: { id: string } | null } | null;
+      statusChanged: Signal<unknown, string>;
+      kernelChanged: Signal<unknown, unknown>;
+    };
+    model: {
+      cells: Iterable<{ outputs?: { toJSON(): { data?: Record<string, { model_id?: string }> }[] } }>;
+      setMetadata(name: string, value: object): void;
+    };
+  };
 }
 /** What a front end's `render` is called with. */
 export interface View<Traits> {
@@ -22,6 +51,25 @@ export interface Choice<Now> {
   now(): Now;
   point(changes: Partial<Now> | null): void;
   choose(changes: Partial<Now>): void;
+}
+
+/** What a reader may choose from a menu. */
+export interface Entry<Value> {
+  value: Value;
+  text: string;
+  group?: string;
+}
+/** A control of what is chosen: the event that tells of a change, what is chosen then, and how it says what is chosen. */
+export interface Control<Now, Input extends HTMLElement = HTMLElement> {
+  input: Input;
+  event: "change" | "input";
+  read(): Partial<Now>;
+  show(now: Now): void;
+}
+/** What `attentionKeys` steps through. */
+export interface Steps {
+  layer: number;
+  head: number | null;
 }
 
 export type Bytes = DataView<ArrayBuffer>;
@@ -42,6 +90,13 @@ export interface Rect {
   y: number;
   w: number;
   h: number;
+}
+/** Where the cells of a matrix lie on its canvas, in CSS pixels. */
+export interface Grid {
+  left: number;
+  top: number;
+  cellWidth: number;
+  cellHeight: number;
 }
 export interface Colours {
   q: string;
@@ -94,7 +149,7 @@ export namespace BugSwitches {
   interface Mistake {
     name: string;
     title: string;
-    what: string;
+    sentence: string;
     group: string;
     slot: string;
   }
@@ -142,9 +197,16 @@ export namespace BugSwitches {
     class_last: boolean;
     own_keys: boolean;
   }
+  /** What shows the gradients. */
+  interface GradientParts {
+    ends: HTMLElement[];
+    gradientRows: { part: string; right: HTMLElement; wrong: HTMLElement; before: HTMLElement; after: HTMLElement }[];
+    gradientNote: HTMLElement;
+  }
   /** A line of the table of numbers: its name, its title, its three cells, and shares to be drawn as bars. */
   type Line = [string, string, string, string | null, string | null, [number, number | undefined]?];
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     _facts: Facts;
     _pixels: Bytes;
     _results: Record<string, Result>;
@@ -174,6 +236,7 @@ export namespace NormExplorer {
     module: { name?: string; overwrites?: boolean; running?: boolean };
   }
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     x: Bytes;
     _start: Bytes;
     _theirs: Bytes;
@@ -203,13 +266,14 @@ export namespace NormExplorer {
     out: Float64Array;
     largest: number;
   }
-  /** Where a picture's cells lie, in pixels. */
+  /** Where a picture's cells lie, in pixels: samples one above the other. */
   interface Grid {
     left: number;
     top: number;
-    w: number;
-    ht: number;
+    cellWidth: number;
+    cellHeight: number;
     sampleHeight: number;
+    height: number;
   }
   type Sign = "up" | "down" | "cross";
   interface Painting {
@@ -251,6 +315,7 @@ export namespace PositionExplorer {
     values: Float32Array;
   }
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     _learned: Bytes;
     _yours: Bytes;
     _q: Bytes;
@@ -314,6 +379,12 @@ export namespace DigitPad {
   }
   /** Whether it erases (1) or not (0), then x, y, x, y, …, in pixels. */
   type Stroke = number[];
+  /** Where keys have moved the pen. */
+  interface Cursor {
+    x: number;
+    y: number;
+    shown: boolean;
+  }
   /** What strokes lie on, and the strokes. */
   interface Drawing {
     example: number | null;
@@ -350,10 +421,15 @@ export namespace DigitPad {
     side: number;
     has_class: boolean;
     labels: number[] | null;
-    mistakes: [name: string, group: string, title: string, what: string][];
+    mistakes: [name: string, group: string, title: string, sentence: string][];
+    /** Of the model's weights, in their order in `_weights`; none where the page cannot compute this model. */
+    tensors: [name: string, size: number][];
+    eps: number;
   }
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     _examples: Bytes;
+    _weights: Bytes;
     _facts: Facts;
     _drawing: Drawing;
     _request: { id: string; pixels: Bytes };
@@ -411,6 +487,7 @@ export namespace AttentionExplorer {
     crossed: boolean;
   }
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     _attention: Bytes;
     _scores: Bytes;
     _mask: Bytes;
@@ -494,6 +571,7 @@ export namespace AttentionStepper {
     check: ({ stage: Given; says: string } & ({ ok: true } | { ok: false; query: number; column: number }))[];
   }
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     _numbers: Bytes;
     _mask: Bytes;
     _yours: Bytes;
@@ -574,6 +652,26 @@ export namespace AttentionStepper {
     title: Child[];
     whose?: "yours" | "model";
   }
+  /** A key's line of the row in numbers. */
+  interface Line {
+    key: number;
+    cells: { text: HTMLElement; element: HTMLElement }[];
+    scoreInput: HTMLInputElement;
+    maskBox: HTMLInputElement;
+    head: HTMLElement;
+    sign: HTMLElement;
+    element: HTMLElement;
+  }
+  interface Ledger {
+    columns: Column[];
+    heads: HTMLElement[];
+    lines: Line[];
+    totals: HTMLElement[];
+    foot: HTMLElement;
+    raised: HTMLElement;
+  }
+  /** Where the cells of a matrix lie. */
+  type Cells = { left: number; top: number; w: number; ht: number };
 }
 
 export namespace DecodingStepper {
@@ -603,6 +701,7 @@ export namespace DecodingStepper {
     sources: { text: string; words: string[]; costs: [cached: number, plain: number][] }[];
   }
   interface Traits extends Now {
+    _choices: (keyof Now)[];
     _facts: Facts;
     _prefixes: [text: number, ...prefix: number[]][];
     _logits: Bytes;

@@ -1,0 +1,122 @@
+// @ts-check
+/* What the reader chooses, with pointer and keys; and when a view is painted anew. */
+/** @import { Choice, Model } from "../types" */
+
+const HOVER_REST_MS = 300; // what is hovered goes to Python after the pointer has rested this long, or left
+
+/** Keep the keys from the notebook, where `b` would add a cell and `dd` delete one. Tab leaves the widget, saving stays
+ * what it is everywhere, and `press(event)` answers whether it took the key.
+ * @param {HTMLElement} root @param {AbortSignal} signal @param {(event: KeyboardEvent) => boolean} press */
+export function guardKeys(root, signal, press) {
+  root.addEventListener("keydown", (event) => {
+    const command = (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState("AltGraph");
+    if (event.key === "Tab" || (command && event.key.toLowerCase() === "s")) return;
+    event.stopPropagation();
+    if (!command && press(event)) event.preventDefault();
+  }, { signal });
+}
+
+/** Repaint for whatever changes the picture from outside: Python, another view, size, zoom, theme. Many changes, one
+ * painting: at most once a frame. Returns `schedule`; `signal` ends it all.
+ * @template T @param {() => void} paint
+ * @param {{ model: Model<T>, names: (keyof T & string)[], canvases: Element[], signal: AbortSignal }} what */
+export function repaint(paint, { model, names, canvases, signal }) {
+  let frame = 0; // none is waited for
+  const schedule = () => {
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      paint();
+    });
+  };
+  for (const name of names) model.on(`change:${name}`, schedule);
+  const sizes = new ResizeObserver(schedule);
+  for (const canvas of canvases) sizes.observe(canvas);
+  window.addEventListener("resize", schedule, { signal }); // zooming changes devicePixelRatio
+  const theme = new MutationObserver(schedule);
+  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
+  signal.addEventListener("abort", () => {
+    cancelAnimationFrame(frame);
+    sizes.disconnect();
+    theme.disconnect();
+    for (const name of names) model.off(`change:${name}`, schedule);
+  });
+  return schedule;
+}
+
+/** What the reader chooses. What is pointed at is shown at once and sent later, so that neither Python nor another view
+ * is flooded; what is chosen is sent once it is painted. While `locked`, pointing changes nothing.
+ *
+ * now()             the state that is shown: the model's, with what is pointed at in its place
+ * point(changes)    the pointer is there; `null`: it has left
+ * choose(changes)   the reader decided; `also(changes)` may add what follows from it
+ * @template T @template {keyof T & string} K @param {Model<T>} model @param {K[]} names
+ * @param {{ schedule: () => void, also?: (changes: Partial<Pick<T, K>>) => void, signal: AbortSignal }} what
+ * @returns {Choice<Pick<T, K>>}
+ */
+export function choices(model, names, { schedule, also = () => {}, signal }) {
+  /** @param {Partial<Pick<T, K>>} changes */
+  const entries = (changes) => /** @type {[K, T[K]][]} */ (Object.entries(changes));
+  /** @type {Partial<Pick<T, K>>} */
+  let pointed = {};
+  /** @type {ReturnType<typeof setTimeout> | null} */
+  let resting = null; // the timer of a pointing that has not been sent
+  const send = () => {
+    if (resting === null) return;
+    stop();
+    for (const [name, value] of entries(pointed)) model.set(name, value);
+    model.save_changes();
+  };
+  let unsaved = false;
+  const save = () => {
+    if (unsaved) model.save_changes();
+    unsaved = false;
+  };
+  const now = () => /** @type {Pick<T, K>} */ ({ ...Object.fromEntries(names.map((name) => [name, model.get(name) ?? null])), ...pointed });
+  const stop = () => {
+    if (resting !== null) clearTimeout(resting);
+    resting = null;
+  };
+  signal.addEventListener("abort", () => {
+    send();
+    save();
+  });
+  return {
+    now,
+    point(changes) {
+      if (changes === null) {
+        send();
+        pointed = {};
+      } else {
+        const shown = now();
+        if (("locked" in shown && shown.locked) || entries(changes).every(([name, value]) => shown[name] === value)) return;
+        pointed = { ...pointed, ...changes };
+        stop();
+        resting = setTimeout(send, HOVER_REST_MS);
+      }
+      schedule();
+    },
+    choose(changes) {
+      stop();
+      const all = { ...pointed, ...changes }; // what is seen is what is sent
+      pointed = {};
+      also(all);
+      for (const [name, value] of entries(all)) model.set(name, value);
+      schedule();
+      // After the frame: what JupyterLab does when the kernel gets busy would hold up the painting.
+      if (!unsaved) requestAnimationFrame(() => setTimeout(save, 0));
+      unsaved = true;
+    },
+  };
+}
+
+/** Call `at(event)` when the pointer has moved: browsers repeat its last move when the page scrolls under it.
+ * @param {HTMLElement} element @param {AbortSignal} signal @param {(event: PointerEvent) => void} at @param {() => void} leave */
+export function onPointer(element, signal, at, leave) {
+  let last = "";
+  element.addEventListener("pointermove", (event) => {
+    const here = `${event.clientX} ${event.clientY}`;
+    if (here !== last) at(event);
+    last = here;
+  }, { signal });
+  element.addEventListener("pointerleave", leave, { signal });
+}
