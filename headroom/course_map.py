@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
 PICTURE = Path("docs") / "course_map.png"
+FURTHER = "## Further: "  # begins a section beside a lecture's core path, which is folded
 STORED = "Headroom"  # under which the picture keeps what existed when it was drawn
 
 
@@ -91,12 +92,57 @@ ABSENT = "#6B6B6B"  # text about what does not exist yet; its contrast on white 
 def existing(course: Path) -> list[Piece]:
     """The pieces whose notebooks are in the course's folder, each lab behind the lecture that it follows."""
     labs = {piece.needs[-1]: piece for piece in COURSE if piece.is_lab}
-    ordered = [one for piece in COURSE if not piece.is_lab for one in (piece, labs.get(piece.name)) if one]
+    ordered = [listed for piece in COURSE if not piece.is_lab for listed in (piece, labs.get(piece.name)) if listed]
     return [piece for piece in ordered if piece.notebook(course)]
 
 
+@dataclass
+class Length:
+    """What there is to read in a part of a lecture.
+
+    Attributes:
+        words: of prose.
+        lines: of code that is seen before anything is unfolded.
+        questions: that are asked on the way.
+        pauses: displayed formulas, figures, widgets, and things to try in a numbered list.
+    """
+
+    words: int = 0
+    lines: int = 0
+    questions: int = 0
+    pauses: int = 0
+
+    @property
+    def minutes(self) -> int:
+        """How long it takes, to the nearest five: a minute for 150 words, 10 lines of code, a question, or a pause."""
+        exact = self.words / 150 + self.lines / 10 + self.questions + self.pauses
+        return max(5, 5 * round(exact / 5)) if exact else 0
+
+
+def length(notebook: nbformat.NotebookNode) -> tuple[Length, Length]:
+    """How long a lecture's core path is, and how long the sections beside it, whose headings begin with "Further"."""
+    core, further = Length(), Length()
+    part = core
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            if re.match(r"#{1,2} ", cell.source):
+                part = further if cell.source.startswith(FURTHER) else core
+            part.pauses += cell.source.count("$$") // 2 + len(re.findall(r"^\d\. ", cell.source, re.MULTILINE))
+            part.words += sum(bool(re.search(r"\w", word)) for word in cell.source.replace("|", " ").split())
+            continue
+        part.pauses += bool(re.search(r"\bshow\(|headroom\.widgets import", cell.source))
+        if asked := re.findall(r"\bask\(", cell.source):
+            part.questions += len(asked)
+        elif not cell.metadata.get("jupyter", {}).get("source_hidden"):
+            part.lines += sum(bool(line.strip()) for line in cell.source.splitlines())
+    return core, further
+
+
 def minutes(piece: Piece, course: Path) -> str:
-    """How long it takes: what its first cell says ("About 30 minutes", "60 to 90 minutes"), or else the plan."""
+    """How long it takes: what its first cell says ("About 30 minutes", "60 to 90 minutes"), or else the plan.
+
+    A test holds what a lecture says to its `length`.
+    """
     path = piece.notebook(course)
     if path is None:
         return piece.minutes
@@ -112,7 +158,7 @@ def contents(course: Path) -> str:
         notebook = piece.notebook(course)
         assert notebook is not None  # it exists
         path = notebook.relative_to(course).as_posix()
-        needs = ", ".join(one.called.lower() for one in _needed(piece, course)) or "nothing"
+        needs = ", ".join(needed.called.lower() for needed in _needed(piece, course)) or "nothing"
         link = f"[{piece.called} · {piece.title}](../{path})"
         lines.append(f"| {link} | {piece.builds} | {minutes(piece, course)} | {needs} |")
     return "\n".join(lines)
@@ -121,8 +167,8 @@ def contents(course: Path) -> str:
 def _needed(piece: Piece, course: Path) -> list[Piece]:
     """The lectures before it; in place of one that does not exist yet, those that this one needs."""
     found = []
-    for one in (BY_NAME[name] for name in piece.needs):
-        found += [one] if one.notebook(course) else _needed(one, course)
+    for needed in (BY_NAME[name] for name in piece.needs):
+        found += [needed] if needed.notebook(course) else _needed(needed, course)
     return sorted(set(found), key=COURSE.index)
 
 
@@ -154,13 +200,13 @@ def course_map(course: Path) -> Figure:
 def in_words(course: Path) -> str:
     """The map for those who hear it: every piece, what it builds, how long it takes, what it needs."""
     there = {piece.name for piece in existing(course)}
-    said = []
+    sentences = []
     for piece in COURSE:
         needs = " and ".join(BY_NAME[name].called.lower() for name in piece.needs)
         text = f"{piece.called}, {piece.title}: {piece.builds}; {minutes(piece, course)} minutes"
         text += f", after {needs}" if needs else ""
-        said.append(text if piece.name in there else f"{text} (does not exist yet)")
-    return f"Map of the course. {'. '.join(said)}."
+        sentences.append(text if piece.name in there else f"{text} (does not exist yet)")
+    return f"Map of the course. {'. '.join(sentences)}."
 
 
 def write_picture(course: Path) -> Path:

@@ -146,7 +146,7 @@ def heatmap(
     Raises:
         ValueError: the matrix is not two-dimensional, or the labels do not match it.
     """
-    cells = _array(matrix)
+    cells = to_array(matrix)
     if cells.ndim != 2:
         raise ValueError(f"matrix has shape {cells.shape}; a heatmap takes two: pick one sample and one head")
     for name, labels, size in (("rows", rows, cells.shape[0]), ("columns", columns, cells.shape[1])):
@@ -214,7 +214,7 @@ def gallery(images, captions: Sequence[str], title: str, columns: int = 10) -> F
     Raises:
         ValueError: the number of captions differs from that of the images.
     """
-    pixels = _array(images)
+    pixels = to_array(images)
     pixels = pixels.reshape(len(pixels), *pixels.shape[-2:])
     if len(captions) != len(pixels):
         raise ValueError(f"captions has {len(captions)} entries for {len(pixels)} images")
@@ -241,7 +241,7 @@ def patch_map(ax: Axes, image, weights, limits: tuple[float, float] | None = Non
     Raises:
         ValueError: the number of weights is not that of a square of patches.
     """
-    pixels, weights = _array(image), _array(weights)
+    pixels, weights = to_array(image), to_array(weights)
     height, width = pixels.shape[-2:]
     side = round(len(weights) ** 0.5)
     if weights.ndim != 1 or side**2 != len(weights):
@@ -278,37 +278,42 @@ def attention_step(words: Sequence[str], asks: str, q, k, v, scores, weights, ou
     Raises:
         ValueError: the number of words differs from that of the keys, values, scores or weights.
     """
-    q, k, v, scores, weights, output = map(_array, (q, k, v, scores, weights, output))
+    q, k, v, scores, weights, output = map(to_array, (q, k, v, scores, weights, output))
     for name, array in (("k", k), ("v", v), ("scores", scores), ("weights", weights)):
         if len(array) != len(words):
             raise ValueError(f"{name} has {len(array)} rows for {len(words)} words")
     middle = len(q) + 1.6  # of the column of scores
-    values = middle + 6.9  # where the values' cells start
+    values = middle + 7.8  # where the values' cells start
     bottom = len(words) + 3
     fig, ax = plt.subplots(figsize=(10.4, 0.66 * bottom + 0.6))
+    arrow = {"arrowstyle": "-|>", "color": COLORS["ink"], "linewidth": 1}
     _vector(ax, 0, 0, q, "q", asks)
     for row, word in enumerate(words, start=2):
         score, weight = scores[row - 2], weights[row - 2]
         _vector(ax, 0, row, k[row - 2], "k", word)
+        ax.annotate("", (middle - 0.6, row), (len(q) + 0.1, row), arrowprops=arrow)
         ax.text(middle, row, f"{score:.2f}", ha="center", va="center")
+        ax.annotate("", (middle + 1.3, row), (middle + 0.6, row), arrowprops=arrow)
         ax.add_patch(Rectangle((middle + 1.4, row - 0.3), 2 * weight, 0.6, color=COLORS["grey"]))
         ax.text(middle + 1.5 + 2 * weight, row, f"{weight:.2f}", va="center")
+        ax.annotate("", (values - 2.3, row), (middle + 2.7 + 2 * weight, row), arrowprops=arrow)
         _vector(ax, values, row, v[row - 2], "v", word)
+    ax.annotate("", (values + 0.3, bottom - 0.45), (values + 0.3, bottom - 1.5), arrowprops=arrow)
     _vector(ax, values, bottom, output, "", f"what “{asks}” takes in")
     for x, y, text in (
         (len(q) / 2, 1, "a query meets all keys"),
         (middle, 1, "1. scores"),
         (middle + 2.4, 1, "2. weights"),
         (values + len(output) / 2, 1, "values"),
-        (values + len(output) / 2, bottom - 1, "3. their weighted mean"),
+        (values + len(output) / 2 + 0.5, bottom - 1, "3. their weighted mean"),
     ):
         ax.text(x, y, text, ha="center", va="center", style="italic")
-    ax.set(xlim=(-3, values + len(output) + 0.1), ylim=(bottom + 0.6, -0.6), title=title)
+    ax.set(xlim=(-3, values + len(output) + 0.5), ylim=(bottom + 0.6, -0.6), title=title)
     ax.axis("off")
     return fig
 
 
-def _array(values) -> np.ndarray:
+def to_array(values) -> np.ndarray:
     """A tensor (on any device, with or without gradients) or anything array-like, as a float array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().numpy()
@@ -324,9 +329,10 @@ def _vector(ax: Axes, x: float, y: float, numbers: np.ndarray, kind: str, name: 
         ax.add_patch(Rectangle((x - 1, y - 0.4), 0.9, 0.8, facecolor="white", edgecolor=color, hatch=hatch))
         clear = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         ax.text(x - 0.55, y, kind.upper(), ha="center", va="center", weight="bold", bbox=clear)
+    decimals = next((n for n in (0, 1) if np.allclose(numbers, numbers.round(n))), 2)  # as many in each cell
     for place, number in enumerate(numbers):
         ax.add_patch(Rectangle((x + place, y - 0.4), 1, 0.8, facecolor=color + "30", edgecolor=color))
-        text = f"{number:.2f}".rstrip("0").rstrip(".").replace("-", "−")
+        text = f"{number:.{decimals}f}".replace("-", "−")
         ax.text(x + place + 0.5, y, text, ha="center", va="center")
 
 

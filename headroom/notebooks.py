@@ -8,7 +8,9 @@ import nbformat
 
 FOLDERS = ("lectures", "solutions", "labs")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-KEPT_CELL_METADATA = frozenset({"nbgrader", "tags", "deletable", "editable", "jupyter"})
+KEPT_CELL_METADATA = frozenset(
+    {"nbgrader", "tags", "deletable", "editable", "jupyter", "jp-MarkdownHeadingCollapsed", "quotes"}
+)
 
 
 def find(course: Path) -> list[Path]:
@@ -24,9 +26,9 @@ def find(course: Path) -> list[Path]:
 def clean(text: str) -> str:
     """Return a notebook file's text in the form in which the course stores it.
 
-    Outputs, execution counts, and all metadata but the kernel's name and a cell's `nbgrader`, `tags`, `deletable`,
-    `editable` and `jupyter` go. Cell ids stay; a cell without one, or with one that an earlier cell has, gets one that
-    depends only on its place and its text. Cleaning twice is cleaning once.
+    Outputs and execution counts go, and all metadata but the kernel's name and what `KEPT_CELL_METADATA` names. Cell
+    ids stay; a cell without one, or with one that an earlier cell has, gets one that depends only on its place and
+    its text. Cleaning twice is cleaning once.
 
     Raises:
         nbformat.ValidationError: what results is no valid notebook.

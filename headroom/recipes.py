@@ -23,8 +23,8 @@ class Recipe:
         rotation: turns by up to this many degrees,
         scale: grows or shrinks by up to this share,
         shear: leans by up to this many degrees; all drawn anew for every image and epoch.
-        calm: the share of the steps, at the end, in which these amounts shrink in a straight line to nothing, so that
-            the model ends on images as they are.
+        augmentation_fade: the share of the steps, at the end, over which these amounts shrink linearly to zero, so
+            that training ends on images as they are.
     """
 
     epochs: int
@@ -40,7 +40,7 @@ class Recipe:
     rotation: float = 0.0
     scale: float = 0.0
     shear: float = 0.0
-    calm: float = 0.0
+    augmentation_fade: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class Distillation:
 
 _DIGITS = Recipe(epochs=24, batch_size=128, lr=6e-3, weight_decay=0.2, shift=2.0, rotation=12.0, scale=0.15, shear=8.0)
 
-VIT_DIGITS = replace(_DIGITS, epochs=36, batch_size=192, lr=7e-3, calm=0.3)
+VIT_DIGITS = replace(_DIGITS, epochs=36, batch_size=192, lr=7e-3, augmentation_fade=0.3)
 # All of MNIST; with six times the digits, less weight decay does.
-VIT_MNIST = replace(_DIGITS, epochs=14, batch_size=192, lr=6e-3, weight_decay=0.05, shear=6.0, calm=0.3)
+VIT_MNIST = replace(_DIGITS, epochs=14, batch_size=192, lr=6e-3, weight_decay=0.05, shear=6.0, augmentation_fade=0.3)
 
 TEACHER_DIGITS = replace(_DIGITS, epochs=8, weight_decay=0.05)
 CPVT_DIGITS = _DIGITS  # what differs is the model
 DEIT_DIGITS = _DIGITS
-PVT_DIGITS = replace(_DIGITS, epochs=12, weight_decay=0.1, calm=0.3)
+PVT_DIGITS = replace(_DIGITS, epochs=12, weight_decay=0.1, augmentation_fade=0.3)
 SWIN_DIGITS = PVT_DIGITS
 PRETRAIN_DIGITS = replace(_DIGITS, epochs=10)  # on some classes; then the others, with few labels
 FEW_DIGITS = replace(_DIGITS, epochs=60, batch_size=25, lr=4e-3, weight_decay=0.05)

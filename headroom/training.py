@@ -148,7 +148,7 @@ def distill(
         with torch.no_grad():
             taught = teacher(images)
         if isinstance(student, DeiT):
-            logits, distilled, _ = student.both(images)
+            logits, distilled = student.both(images)
         else:
             logits = distilled = student(images)
         if distillation.hard:
@@ -354,7 +354,8 @@ def augment(images: Tensor, recipe: Recipe, progress: float = 0.0) -> Tensor:
     Args:
         images: `(batch, channels, height, width)`; what comes in from outside is 0.
         recipe: says how much of each.
-        progress: the share of the training that is done, 0 … 1; towards its end the amounts shrink, if `recipe.calm`.
+        progress: the share of the training that is done, 0 … 1; `recipe.augmentation_fade` says over which last part of
+            it the amounts shrink.
 
     Returns:
         The same shape, on the same device; the random numbers come from the CPU, the same for every device.
@@ -362,7 +363,7 @@ def augment(images: Tensor, recipe: Recipe, progress: float = 0.0) -> Tensor:
     if not (recipe.shift or recipe.rotation or recipe.scale or recipe.shear):
         return images
     batch, _, height, width = images.shape
-    strength = min(1.0, (1 - progress) / recipe.calm) if recipe.calm else 1.0
+    strength = min(1.0, (1 - progress) / recipe.augmentation_fade) if recipe.augmentation_fade else 1.0
     angle, lean, size, right, down = (strength * (2 * torch.rand(5, batch) - 1)).unbind()  # each in −1 … 1
     angle = math.radians(recipe.rotation) * angle
     lean = (math.radians(recipe.shear) * lean).tan()

@@ -1,0 +1,193 @@
+"""Diagrams of models: boxes, arrows, and the paths that tokens take through them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
+
+from headroom.figures import COLORS, to_array
+
+FILLED = "#CDE8F7"  # a box that stands out: a light sky
+CIRCLE = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": COLORS["ink"], "linewidth": 1.4}
+
+
+def word_paths(words: Sequence[str]) -> Figure:
+    """The way from the first word to the last: along a recurrent network, up a convolution over 7, through attention.
+
+    Args:
+        words: at least two; the longest path has a step for each of them but the first.
+    """
+    last = len(words) - 1
+    reach = 3  # places on either side
+    layers = -(-last // reach)
+    fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.1), sharey=True)
+    grey, red = {"color": COLORS["grey"], "linewidth": 0.5}, {"color": COLORS["red"], "linewidth": 2.4}
+    recurrent, convolution, attention = axes
+    for place in range(last + 1):
+        recurrent.plot([place, place], [0, 1], **grey)
+    recurrent.plot([0, *range(last + 1)], [0] + [1] * (last + 1), **red)
+    recurrent.set_title(f"Recurrent: {last} steps")
+    for layer in range(layers):
+        for here in range(last + 1):
+            for there in range(max(0, here - reach), min(last, here + reach) + 1):
+                convolution.plot([there, here], [layer, layer + 1], **grey)
+    convolution.plot([min(last, reach * layer) for layer in range(layers + 1)], range(layers + 1), **red)
+    convolution.set_title(f"Convolution over {2 * reach + 1}: {layers} layers")
+    for here in range(last + 1):
+        for there in range(last + 1):
+            attention.plot([there, here], [0, 1], **grey)
+    attention.plot([0, last], [0, 1], **red)
+    attention.set_title("Attention: 1 layer")
+    for ax, height in zip(axes, (1, layers, 1), strict=True):
+        for row in range(height + 1):
+            ax.plot(range(last + 1), [row] * (last + 1), "o", color=COLORS["ink"], markersize=4)
+        ax.set_xticks(range(last + 1), words, rotation=60, ha="right", fontsize=9)
+        ax.set(yticks=[], ylim=(-0.2, layers + 0.2))
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+    fig.suptitle(f"From “{words[0]}” to “{words[-1]}”: a direct path only through attention")
+    return fig
+
+
+def decoder_block() -> Figure:
+    """The inside of a pre-norm decoder block: three branches around the residual stream, and where the memory enters.
+
+    Q, K and V have their colours and their letters.
+    """
+    fig, ax = plt.subplots(figsize=(10.4, 4.3))
+    arrow = {"arrowstyle": "-|>", "color": COLORS["ink"], "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", (10.9, 0), (-0.5, 0), arrowprops=arrow | {"linewidth": 3})
+    ax.text(-0.6, 0, "x", ha="right", va="center", weight="bold")
+    ax.text(
+        -0.45, -0.55, "residual stream: (batch, tokens, d_model), in and out", va="center", style="italic", fontsize=10
+    )
+    branches = (
+        ("masked self-attention", "mask: causal", "QKV"),
+        ("cross-attention", "memory_mask: padding", "Q"),
+        ("feed-forward network", "each token by itself", ""),
+    )
+    for number, (name, detail, letters) in enumerate(branches):
+        leaves = 0.3 + 3.7 * number  # where the branch leaves the stream, and where it comes back
+        returns = leaves + 2.3
+        ax.plot(leaves, 0, "o", color=COLORS["ink"], markersize=6)
+        ax.annotate("", (leaves, 0.75), (leaves, 0), arrowprops=arrow)
+        _labelled_box(ax, leaves - 0.55, 0.75, 1.1, 0.5, f"norm_{number + 1}")
+        ax.annotate("", (leaves, 1.95), (leaves, 1.25), arrowprops=arrow)
+        _letters(ax, leaves + 0.18, 1.6, letters)
+        _labelled_box(ax, leaves - 0.55, 1.95, 3.2, 0.85, f"{name}\n{detail}")
+        ax.annotate("", (returns, 0.2), (returns, 1.95), arrowprops=arrow)
+        ax.text(returns, 0, "+", ha="center", va="center", weight="bold", fontsize=13, bbox=CIRCLE)
+    middle = 0.3 + 3.7 - 0.55 + 1.6  # of the cross-attention
+    _labelled_box(ax, middle - 2.7, 3.75, 5.4, 0.6, "memory, from the encoder: (batch, source_tokens, d_model)")
+    ax.annotate("", (middle, 2.8), (middle, 3.75), arrowprops=arrow)
+    _letters(ax, middle + 0.18, 3.28, "KV")
+    ax.set(xlim=(-0.9, 11), ylim=(-0.8, 4.5), title="The memory enters the decoder block in one place: cross-attention")
+    ax.axis("off")
+    return fig
+
+
+def token_path(words: Sequence[str], asks: str, weights, title: str) -> Figure:
+    """The way of one token through the blocks of an encoder: what attention brings to it, and its feed-forward network.
+
+    Args:
+        words: the tokens, one for each column; they go upwards.
+        asks: the word whose way is drawn.
+        weights: of its query in each block, `(layers, tokens)`; the more, the wider the line.
+        title: the figure's finding.
+
+    Raises:
+        ValueError: the number of words is not that of the weights, or `asks` is not among them.
+    """
+    weights = to_array(weights)
+    if weights.ndim != 2 or weights.shape[1] != len(words):
+        raise ValueError(f"weights has shape {weights.shape}; it takes a row for each layer, of {len(words)} tokens")
+    if asks not in words:
+        raise ValueError(f"asks={asks!r} is none of the words {list(words)}")
+    apart, tall, own = 2.0, 3.6, words.index(asks) * 2.0  # of columns; of a block; where the token goes up
+    top = tall * len(weights)
+    fig, ax = plt.subplots(figsize=(9.5, 0.55 * top + 1.2))
+    for column, word in enumerate(words):
+        followed = word == asks
+        color, thick = (COLORS["ink"], 3) if followed else (COLORS["grey"], 1.2)
+        ax.plot([apart * column] * 2, [-0.2, top + 0.3], color=color, linewidth=thick, zorder=1)
+        ax.text(apart * column, -0.35, word, ha="center", va="top", weight="bold" if followed else "normal")
+    boxes, arrows = {}, []
+    for layer, row in enumerate(weights):
+        low = tall * layer
+        for column, weight in enumerate(row):
+            line = [[apart * column, own], [low + 0.2, low + 1.5]]
+            ax.plot(*line, color=COLORS["v"], linewidth=0.3 + 10 * weight, alpha=0.7, solid_capstyle="round", zorder=1)
+        boxes |= {f"heard {layer}": (own, low + 1.5, "+"), f"sum {layer}": (own, low + 3.1, "+")}
+        boxes[f"FFN {layer}"] = (own + 1.0, low + 2.5, "FFN")
+        arrows.append([(own, low + 2.0), (own + 1.0, low + 2.0), f"FFN {layer}"])
+        arrows.append([f"FFN {layer}", (own + 1.0, low + 3.1), f"sum {layer}"])
+        for height, text in ((1.0, "attention"), (2.5, "feed-forward")):
+            ax.text(-1.0, low + height, f"block {layer + 1}\n{text}", ha="right", va="center")
+    diagram(ax, boxes, arrows, width=1.1, marked=[name for name in boxes if name.startswith("FFN")])
+    ax.set(xlim=(-3.6, apart * len(words) - 1), ylim=(-0.9, top + 0.4), title=title)
+    return fig
+
+
+def diagram(
+    ax: Axes,
+    boxes: Mapping[str, tuple[float, float, str]],
+    arrows: Sequence[Sequence[str | tuple[float, float]]],
+    *,
+    width: float = 1.6,
+    marked: Sequence[str] = (),
+) -> None:
+    """Boxes and the arrows between them: what flows where in a block.
+
+    Args:
+        ax: where to draw; one unit across is as long as one unit up.
+        boxes: name → centre and text; a text of one letter or sign (“+”) is a circle.
+        arrows: each the corners that it goes through, points or names of boxes; it ends at the edge of its last one.
+        width: of a box that is no circle.
+        marked: names of the boxes that are filled.
+
+    Raises:
+        ValueError: an arrow's last part is neither level nor upright.
+    """
+    half = {name: (0.22, 0.22) if len(text) == 1 else (width / 2, 0.3) for name, (_, _, text) in boxes.items()}
+    for arrow in arrows:
+        points = [boxes[corner][:2] if isinstance(corner, str) else corner for corner in arrow]
+        (x0, y0), (x, y) = points[-2:]
+        if x0 != x and y0 != y:
+            raise ValueError(f"the arrow {list(arrow)} ends aslant: give it a corner at ({x0}, {y}) or ({x}, {y0})")
+        across, up = half[arrow[-1]] if isinstance(arrow[-1], str) else (0.0, 0.0)
+        points[-1] = (x - across * np.sign(x - x0), y - up * np.sign(y - y0))
+        ax.plot(*zip(*points, strict=True), color=COLORS["ink"], linewidth=1.4, zorder=1)
+        look = {"arrowstyle": "-|>", "color": COLORS["ink"], "shrinkA": 0, "shrinkB": 0, "linewidth": 1.4}
+        ax.annotate("", points[-1], points[-2], arrowprops=look, zorder=1)
+    for name, (x, y, text) in boxes.items():
+        across, up = half[name]
+        look: dict[str, Any] = {
+            "facecolor": FILLED if name in marked else "white",
+            "edgecolor": COLORS["ink"],
+            "zorder": 2,
+        }
+        corner = (x - across, y - up)
+        ax.add_patch(
+            Circle((x, y), across, **look) if len(text) == 1 else Rectangle(corner, 2 * across, 2 * up, **look)
+        )
+        ax.text(x, y, text, ha="center", va="center", zorder=3)
+    ax.set_aspect("equal")
+    ax.autoscale_view()
+    ax.axis("off")
+
+
+def _labelled_box(ax: Axes, x: float, y: float, width: float, height: float, text: str) -> None:
+    """A frame from its lower left corner on, with text in its middle."""
+    ax.add_patch(Rectangle((x, y), width, height, facecolor="#EAF3FA", edgecolor=COLORS["ink"], linewidth=1.2))
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=10, linespacing=1.4)
+
+
+def _letters(ax: Axes, x: float, y: float, letters: str) -> None:
+    """The letters of queries, keys and values beside an arrow, each in its colour."""
+    for place, letter in enumerate(letters):
+        color = COLORS[letter.lower()]
+        ax.text(x + 0.32 * place, y, letter, va="center", weight="bold", color=color)
