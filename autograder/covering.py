@@ -67,8 +67,8 @@ Declared = Size | Only
 def possible(everything: tuple[Declared, ...]) -> list[Sizes]:
     """Many sets of sizes, always the same for the same axes."""
     rng = np.random.default_rng(0)
-    declared = tuple(one for one in everything if not isinstance(one, Only))
-    rules = [one for one in everything if isinstance(one, Only)]
+    declared = tuple(axis for axis in everything if not isinstance(axis, Only))
+    rules = [axis for axis in everything if isinstance(axis, Only)]
     drawn = (_drawn(declared, rng) for _ in range(CANDIDATES))
     return [sizes for sizes in drawn if all(rule.holds(sizes) for rule in rules)]
 
@@ -86,7 +86,7 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     Args:
         everything: the axes of an exercise. A `Derived` one stands after those that it follows from.
     """
-    declared = tuple(one for one in everything if not isinstance(one, Only))
+    declared = tuple(axis for axis in everything if not isinstance(axis, Only))
     candidates = possible(everything)
     chosen: list[Sizes] = []
     seen: set[tuple[Any, ...]] = set()
@@ -119,18 +119,18 @@ def _drawn(declared: tuple[Size, ...], rng: np.random.Generator) -> Sizes:
     """One set of sizes: often 1, often equal to another, at most one of them long."""
     sizes: Sizes = {}
     longest = int(rng.integers(0, 3 * len(declared)))
-    for place, one in enumerate(declared):
-        if isinstance(one, Choice):
-            sizes[one.name] = one.values[int(rng.integers(len(one.values)))]
-        elif isinstance(one, Derived):
-            sizes[one.name] = one.of(sizes)
-        elif one.long and place == longest:
-            sizes[one.name] = one.long
+    for place, axis in enumerate(declared):
+        if isinstance(axis, Choice):
+            sizes[axis.name] = axis.values[int(rng.integers(len(axis.values)))]
+        elif isinstance(axis, Derived):
+            sizes[axis.name] = axis.of(sizes)
+        elif axis.long and place == longest:
+            sizes[axis.name] = axis.long
         else:
-            others = [n for n in sizes.values() if type(n) is int and one.least <= n <= one.most]
+            others = [n for n in sizes.values() if type(n) is int and axis.least <= n <= axis.most]
             what = rng.random()
-            size = int(rng.integers(one.least, one.most + 1))
-            sizes[one.name] = one.least if what < 0.15 else int(rng.choice(others)) if what < 0.4 and others else size
+            size = int(rng.integers(axis.least, axis.most + 1))
+            sizes[axis.name] = axis.least if what < 0.15 else int(rng.choice(others)) if what < 0.4 and others else size
     return sizes
 
 
@@ -139,11 +139,11 @@ def _product(sizes: Sizes) -> int:
 
 
 def _build(declared: tuple[Size, ...], sizes: Sizes) -> tuple[Any, ...]:
-    return tuple(sizes[one.name] for one in declared if one.build)
+    return tuple(sizes[axis.name] for axis in declared if axis.build)
 
 
 def _numbers(declared: tuple[Size, ...], sizes: Sizes) -> dict[str, int]:
-    return {one.name: sizes[one.name] for one in declared if not isinstance(one, Choice)}
+    return {axis.name: sizes[axis.name] for axis in declared if not isinstance(axis, Choice)}
 
 
 def _ordinary(declared: tuple[Size, ...], sizes: Sizes) -> int:
@@ -154,14 +154,14 @@ def _ordinary(declared: tuple[Size, ...], sizes: Sizes) -> int:
 
 def _of_calls(declared: tuple[Size, ...], feature: tuple[Any, ...]) -> bool:
     """Whether a feature is one that differs from call to call."""
-    calls = {one.name for one in declared if not one.build}
+    calls = {axis.name for axis in declared if not axis.build}
     return feature[0] in ("one", "long", "is") and feature[1] in calls
 
 
 def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, ...]]:
     """What a set of sizes is an example of."""
     numbers, found = _numbers(declared, sizes), set[tuple[Any, ...]]()
-    long = {one.name for one in declared if isinstance(one, Axis) and one.long and sizes[one.name] == one.long}
+    long = {axis.name for axis in declared if isinstance(axis, Axis) and axis.long and sizes[axis.name] == axis.long}
     for name, size in numbers.items():
         others = [n for other, n in numbers.items() if other != name]
         if size == 1 and (not others or min(others) > 1):
@@ -175,10 +175,10 @@ def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, 
                 found.add(("equal" if n == size else "different", name, other))
     if set(numbers.values()) == {1}:
         found.add(("all one",))
-    for one in declared:
-        if isinstance(one, Choice):
-            found.add(("is", one.name, sizes[one.name]))
-            found |= {("is", one.name, sizes[one.name], name) for name in long}
+    for axis in declared:
+        if isinstance(axis, Choice):
+            found.add(("is", axis.name, sizes[axis.name]))
+            found |= {("is", axis.name, sizes[axis.name], name) for name in long}
     return frozenset(found)
 
 

@@ -134,7 +134,7 @@ class Criterion:
     """A property that earns a share of the points. The shares of an exercise add up to 1.
 
     Besides the tags of the cases, three keys have a fixed meaning: "gradients" (backward agrees wherever forward
-    does), "manners" (input untouched, dtype kept, same answer twice, parameters registered), "shape" (of the result).
+    does), "contract" (input untouched, dtype kept, same answer twice, parameters registered), "shape" (of the result).
 
     Attributes:
         key: a tag of cases, or one of the three.
@@ -203,7 +203,7 @@ class Mistake:
         also: for an exercise that has a `variation`, its further switches: the same mistake in other ways.
         sign: recognises it from evidence other than outputs, where outputs cannot tell.
         costs: the criteria that it breaks by itself. What the student's code does is then judged as if the mistake
-            were no mistake, and only these are lost. Empty: whatever disagrees is lost.
+            were no mistake, and only these are lost. Empty: the weightiest that disagrees (see `autograder.points`).
     """
 
     key: str

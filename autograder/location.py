@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.covering import Axis, Choice, Declared, Only, Sizes, possible
+from autograder.covering import Axis, Choice, Declared, Derived, Only, Sizes, possible
 
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
@@ -22,6 +22,7 @@ class Where:
 
     words: str
     holds: Callable[[Mapping[str, Any]], bool]
+    single: bool = False  # of one axis or choice
 
 
 def found(
@@ -35,10 +36,36 @@ def found(
     for kind in kinds:
         if held[kind] == list(wrong):
             yield kind
-    within = [k for k in kinds if any(held[k]) and all(w for h, w in zip(held[k], wrong, strict=True) if h)]
-    for one, other in itertools.combinations(within, 2):
-        if [a or b for a, b in zip(held[one], held[other], strict=True)] == list(wrong):
-            yield Where(f"{one.words} or {other.words}", lambda s, a=one, b=other: a.holds(s) or b.holds(s))
+    within = [
+        k for k in kinds if k.single and any(held[k]) and all(w for h, w in zip(held[k], wrong, strict=True) if h)
+    ]
+    for place, other in itertools.combinations(within, 2):
+        if [a or b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
+            yield Where(f"{place.words} or {other.words}", lambda s, a=place, b=other: a.holds(s) or b.holds(s))
+
+
+def limits(
+    everything: tuple[Declared, ...], sets: Sequence[Mapping[str, Any]], wrong: Sequence[bool]
+) -> Iterator[tuple[str, Mapping[str, Any], int, int]]:
+    """An axis, sizes that went wrong, how large it was at most where all was right, and at least where it was not.
+
+    Only where the former is the smaller, and larger than 1.
+    """
+    for name in (axis.name for axis in everything if isinstance(axis, Axis)):
+        right = [sizes[name] for sizes, is_wrong in zip(sets, wrong, strict=True) if not is_wrong]
+        gone = [sizes for sizes, is_wrong in zip(sets, wrong, strict=True) if is_wrong]
+        least = min(gone, key=lambda sizes: sizes[name], default=None)
+        if right and least is not None and 1 < max(right) < least[name]:
+            yield name, least, max(right), least[name]
+
+
+def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: str, value: int) -> Sizes | None:
+    """The same sizes with one axis of another, and what follows from it; None where that may not be."""
+    new: Sizes = {**sizes, name: value}
+    for axis in everything:
+        if isinstance(axis, Derived):
+            new[axis.name] = axis.of(new)
+    return new if all(axis.holds(new) for axis in everything if isinstance(axis, Only)) else None
 
 
 def further(everything: tuple[Declared, ...], where: Where, sets: Sequence[Mapping[str, Any]]) -> list[Sizes]:
@@ -52,20 +79,23 @@ def further(everything: tuple[Declared, ...], where: Where, sets: Sequence[Mappi
 
 def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
     """What may make a difference, the likeliest first."""
-    declared = [one for one in everything if not isinstance(one, Only)]
-    names = [one.name for one in declared if not isinstance(one, Choice)]
+    declared = [axis for axis in everything if not isinstance(axis, Only)]
+    names = [axis.name for axis in declared if not isinstance(axis, Choice)]
     for name in names:
-        yield Where(f"{name} = 1", lambda sizes, n=name: sizes[n] == 1)
-    for one in declared:
-        if isinstance(one, Axis) and one.long:
-            yield Where(f"{one.name} = {one.long}", lambda sizes, n=one.name, long=one.long: sizes[n] == long)
-    for one in declared:
-        if isinstance(one, Choice):
-            if None in one.values and len(one.values) > 2:
-                yield Where(f"there is a {one.name}", lambda sizes, n=one.name: sizes[n] is not None)
-            for value in one.values:
-                said = f"there is no {one.name}" if value is None else f"{one.name} = {value}"
-                yield Where(said, lambda sizes, n=one.name, v=value: sizes[n] == v)
+        yield Where(f"{name} = 1", lambda sizes, n=name: sizes[n] == 1, single=True)
+        yield Where(f"{name} > 1", lambda sizes, n=name: sizes[n] > 1)
+    for axis in declared:
+        if isinstance(axis, Axis) and axis.long:
+            yield Where(
+                f"{axis.name} = {axis.long}", lambda sizes, n=axis.name, long=axis.long: sizes[n] == long, single=True
+            )
+    for axis in declared:
+        if isinstance(axis, Choice):
+            if None in axis.values and len(axis.values) > 2:
+                yield Where(f"there is a {axis.name}", lambda sizes, n=axis.name: sizes[n] is not None, single=True)
+            for value in axis.values:
+                words = f"there is no {axis.name}" if value is None else f"{axis.name} = {value}"
+                yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
     for name in names:
         yield Where(f"{name} is odd", lambda sizes, n=name: sizes[n] % 2 == 1)
     for a, b in itertools.combinations(names, 2):

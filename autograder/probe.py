@@ -10,6 +10,7 @@ Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays 
 
 import contextlib
 import copy
+import inspect
 import io
 import json
 import math
@@ -173,7 +174,7 @@ def answer(request: bytes, target: Any) -> bytes:
     with _Watch():
         torch.zeros(1).add(1)  # what torch imports at the first watched call shall not count as the student's time
     with forbidding(ask.get("forbidden", [])), _Watchdog(ask.get("seconds", SECONDS)) as watchdog:
-        replies = [_guarded(one, watchdog) for one in work]
+        replies = [_guarded(task, watchdog) for task in work]
     return pack(replies)
 
 
@@ -343,9 +344,34 @@ def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
     parameters = []
     for name, parameter in list(module.named_parameters())[: MAX_NAMES + 1]:
         start = _array(parameter) if parameter.numel() <= MAX_STARTS else None
-        told = {"name": name, "shape": list(parameter.shape), "trained": parameter.requires_grad, "start": start}
-        parameters.append(told)
-    return {"parameters": parameters, "loose": _loose(module)}
+        description = {"name": name, "shape": list(parameter.shape), "trained": parameter.requires_grad, "start": start}
+        parameters.append(description)
+    hidden = [{"name": n, "shape": list(t.shape), "trained": True} for n, t in _unregistered(module).items()]
+    return {"parameters": parameters, "loose": _loose(module), "unregistered": hidden[:MAX_NAMES]}
+
+
+def _unregistered(module: nn.Module) -> dict[str, torch.Tensor]:
+    """What may have been meant as parameters: tensors of several numbers where `parameters()` cannot see them."""
+    registered = {id(parameter) for parameter in module.parameters()}
+    found: dict[str, torch.Tensor] = {}
+
+    def collect(path: str, value: Any, depth: int) -> None:
+        if isinstance(value, torch.Tensor):
+            if value.is_floating_point() and value.is_leaf and value.numel() > 1 and id(value) not in registered:
+                registered.add(id(value))
+                found[path] = value
+        elif isinstance(value, nn.Module):
+            for name, parameter in value.named_parameters():
+                collect(f"{path}.{name}", parameter, 0)
+        elif isinstance(value, list | tuple | dict) and depth:
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                collect(f"{path}.{key}", item, depth - 1)
+
+    for owner_name, owner in module.named_modules():
+        for name, value in (vars(owner) | dict(owner.named_buffers(recurse=False))).items():
+            if name not in ("_parameters", "_buffers", "_modules") and not name.endswith("_hooks"):
+                collect(f"{owner_name}.{name}".removeprefix("."), value, 4)
+    return found
 
 
 def _loose(module: nn.Module) -> list[dict[str, str]]:
@@ -392,6 +418,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     with watch or contextlib.nullcontext():
         output = _called(call, inputs, weights, case)
     reply, parts = _result(output, case)
+    reply["arguments"] = _arguments(call)
     if watch:
         reply |= {"called": watch.names(), "traced": watch.numbers()}
     if not parts:
@@ -450,7 +477,19 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
             return {}
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
+    if how.get("shared") and "steps" in case:
+        case = case | {"beside": [-value if value.is_floating_point() else value for value in inputs[:1]]}
     return _result(_called(call, inputs, weights, case), case)[0]
+
+
+def _arguments(call: Callable[..., Any]) -> list[str]:
+    """The names that positional arguments have in the student's code."""
+    try:
+        signature = inspect.signature(call.forward if isinstance(call, nn.Module) else call)
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in positional][:MAX_NAMES]
 
 
 def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
@@ -560,7 +599,7 @@ def _strided(value: Any) -> Any:
     return value
 
 
-def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, nn.Parameter], case: dict[str, Any]) -> Any:
+def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]) -> Any:
     if "steps" in case:
         return _in_turns(call, inputs, weights, case)
     try:
@@ -576,9 +615,14 @@ def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, nn.P
 def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor]]:
     """What is replied of a result, and its parts as tensors; no parts where it is not what is compared at all."""
     reply: dict[str, Any] = {"type": _kind(output)}
+    if "taken" in case and isinstance(output, list | tuple):
+        taken = tuple(output[n] for n in case["taken"] if n < len(output))
+        output = taken if case["several"] else taken[0] if taken else None
     several = isinstance(output, list | tuple)
     if several and len(output) > MAX_PARTS:
         return reply, []
+    if several:
+        reply["parts"] = len(output)
     kind = (np.ndarray, np.generic, int, float) if case.get("library") == "numpy" else torch.Tensor
     tensors = [_tensor(part, kind) for part in (output if several else [output])]
     parts = [tensor for tensor in tensors if tensor is not None]
@@ -594,27 +638,39 @@ def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[tor
 
 
 def _in_turns(
-    call: Callable[..., Any], inputs: list[Any], weights: dict[str, nn.Parameter], case: dict[str, Any]
+    call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]
 ) -> Any:
-    """Call with one piece of the first input after the other, handing on the state; the outputs side by side."""
+    """Call with one piece of the first input after the other, handing on the state; the outputs side by side.
+
+    Where there is something to be called with `beside` it, the two take turns, and each state is handed on twice.
+    """
     first, *rest = inputs
     outputs, state = [], None
+    others = [piece for value in case.get("beside", ()) for piece in value.split(case["steps"], dim=1)]
+    other_state = None
     for turn, piece in enumerate(first.split(case["steps"], dim=1)):
         if turn and case["drift"] != 1:
             with torch.no_grad():
                 for weight in weights.values():
                     weight.mul_(case["drift"])
+        if others:
+            call(piece, *rest, state)
         result = call(piece, *rest, state)
         if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
             return result
         outputs.append(result[0])
         state = result[1]
+        if others:
+            other_state = call(others[turn], *rest, other_state)[1]
     return torch.cat(outputs, dim=1)
 
 
-def _load(module: nn.Module, case: dict[str, Any]) -> dict[str, nn.Parameter]:
-    """Give a module's parameters the case's values; all its parameters by name."""
-    weights = dict(module.named_parameters())
+def _load(module: nn.Module, case: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Give a module's parameters, and others that are named, the case's values; all of them by name."""
+    weights: dict[str, torch.Tensor] = dict(module.named_parameters())
+    if not case["weights"].keys() <= weights.keys():
+        found = _unregistered(module)
+        weights |= {name: found[name].requires_grad_() for name in case["weights"] if name in found}
     with torch.no_grad():
         for name, value in case["weights"].items():
             weights[name].copy_(torch.from_numpy(value.copy()))

@@ -69,7 +69,7 @@ def question(*cases: Given, search: bool = False, **more: Any) -> Callable[[Call
         def drawn(rng: np.random.Generator) -> list[Case]:
             made = [_case(function, number, given, rng) for number, given in enumerate(cases, 1)]
             smooth = [in_torch and all(part.is_floating_point() for part in _parts(answer(case))) for case in made]
-            return [replace(case, differentiate=one) for case, one in zip(made, smooth, strict=True)]
+            return [replace(case, differentiate=is_smooth) for case, is_smooth in zip(made, smooth, strict=True)]
 
         def shape(case: Case) -> tuple[Any, ...]:
             found = answer(case)
@@ -88,7 +88,7 @@ def question(*cases: Given, search: bool = False, **more: Any) -> Callable[[Call
                 Criterion("shape", "runs, and the result has the right shape", 0.1),
                 Criterion("values", "the values", 0.7 if gradients else 0.8),
                 *([Criterion("gradients", "the gradients", 0.1)] if gradients else []),
-                Criterion("manners", "the arguments stay as they are, and the same call gives the same result", 0.1),
+                Criterion("contract", "the arguments stay as they are, and the same call gives the same result", 0.1),
             ),
             mistakes=(),
             cases=drawn,
@@ -121,11 +121,11 @@ def _case(function: Callable[..., Any], number: int, given: Given, rng: np.rando
         named = inspect.signature(function).bind(*inputs).arguments
     except TypeError as problem:
         raise TypeError(f"case {number} does not fit {function.__name__}: {problem}") from None
-    said = ", ".join(
+    values = ", ".join(
         f"{name} of shape {value.shape}" if isinstance(value, np.ndarray) else f"{name} = {value!r}"
         for name, value in named.items()
     )
-    return Case("values", f"case {number}: {said}", inputs, visible=not callable(given))
+    return Case("values", f"case {number}: {values}", inputs, visible=not callable(given))
 
 
 def _plain(value: Any) -> Any:

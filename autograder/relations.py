@@ -5,6 +5,8 @@ looks at the other samples of its batch, a token at later ones, whether a mask c
 exercise. A relation is only asked about where the right answer has it for the same inputs.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,26 +40,26 @@ class Relation:
 
     def holds(self, before: Arrays, after: Arrays) -> list[bool | None]:
         """For each part, whether it does what it must: None where that cannot be told."""
-        told = list[bool | None]()
+        holds = list[bool | None]()
         for old, new in zip(before, after, strict=True):
             wanted = self.wanted(old) if old.shape == new.shape else None
             if wanted is None or not wanted.size:
-                told.append(None)
+                holds.append(None)
                 continue
             how = _distance(wanted, self.seen(new))
             same = True if how <= SAME else False if how >= OTHER else None
-            told.append(None if same is None else same is not self.changes)
-        return told
+            holds.append(None if same is None else same is not self.changes)
+        return holds
 
 
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
+def _distance(first: np.ndarray, second: np.ndarray) -> float:
     """The largest difference, relative to the largest value; infinite where only one is finite."""
-    one, other = one.astype(float), other.astype(float)
-    finite = np.isfinite(one) & np.isfinite(other)
-    if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
+    first, second = first.astype(float), second.astype(float)
+    finite = np.isfinite(first) & np.isfinite(second)
+    if not np.array_equal(first[~finite], second[~finite], equal_nan=True):
         return np.inf
-    size = max(1e-3, np.abs(one[finite]).max(initial=0.0), np.abs(other[finite]).max(initial=0.0))
-    return float(np.abs(one - other)[finite].max(initial=0.0) / size)
+    size = max(1e-3, np.abs(first[finite]).max(initial=0.0), np.abs(second[finite]).max(initial=0.0))
+    return float(np.abs(first - second)[finite].max(initial=0.0) / size)
 
 
 def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
@@ -72,20 +74,20 @@ def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
             other = {i: _another(value)}
             yield Relation(f"The result does not depend on {names[i]}", _with(inputs, other), changes=True)
         if value.dtype == bool and value.any() and not value.all():
-            said = f"Turning round what {names[i]} allows and hides changes nothing in the result"
-            yield Relation(said, _with(inputs, {i: ~value}), changes=True)
-            said = f"What {names[i]} hides changes nothing: the result is the same where it allows everything"
-            yield Relation(said, _with(inputs, {i: np.ones_like(value)}), changes=True)
+            words = f"Turning round what {names[i]} allows and hides changes nothing in the result"
+            yield Relation(words, _with(inputs, {i: ~value}), changes=True)
+            words = f"What {names[i]} hides changes nothing: the result is the same where it allows everything"
+            yield Relation(words, _with(inputs, {i: np.ones_like(value)}), changes=True)
     for i, value in arrays.items():
         if value.dtype.kind != "f":
             continue
         twice = _with(inputs, {i: 2 * value})
-        said = f"Twice {names[i]} should give twice the result, and does not"
-        yield Relation(said, twice, lambda part: _floats(2 * part), weak=True)
-        said = f"Twice {names[i]} should give the same result, and does not"
-        yield Relation(said, twice, _floats, weak=True)
-        said = f"One more in all numbers of {names[i]} should give the same result, and does not"
-        yield Relation(said, _with(inputs, {i: value + 1}), _floats, weak=True)
+        words = f"Twice {names[i]} should give twice the result, and does not"
+        yield Relation(words, twice, lambda part: _floats(2 * part), weak=True)
+        words = f"Twice {names[i]} should give the same result, and does not"
+        yield Relation(words, twice, _floats, weak=True)
+        words = f"One more in all numbers of {names[i]} should give the same result, and does not"
+        yield Relation(words, _with(inputs, {i: value + 1}), _floats, weak=True)
 
 
 def _of_samples(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarray) -> Iterator[Relation]:
@@ -164,6 +166,65 @@ def _with(inputs: Inputs, new: Mapping[int, np.ndarray]) -> Inputs:
 # --- What wrong numbers look like --------------------------------------------------------------------------------
 
 
+def reshaped(seen: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
+    """What all results that do not fit have done to the right shape, as the end of a sentence; often nothing.
+
+    Args:
+        seen: of each, the result and the right one.
+    """
+    for words, shape_of, restored in _reshapings({expected.ndim for _, expected in seen}):
+        if all(got.shape == shape_of(expected.shape) for got, expected in seen):
+            same = all(
+                np.allclose(restored(got, expected.shape), expected, 1e-4, 1e-6, equal_nan=True)
+                for got, expected in seen
+                if expected.dtype.kind == "f" and got.dtype.kind == "f"
+            )
+            return f"{words}; its numbers are right" if same and seen[0][0].dtype.kind == "f" else words
+    return ""
+
+
+def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Callable[..., np.ndarray]]]:
+    """Ways to come to another shape from one of so many axes: in words, what becomes of it, and the way back."""
+
+    def back(got: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        return got.reshape(shape)
+
+    if min(several) > 2:
+        yield "has all its axes but the last merged into one", lambda s: (math.prod(s[:-1]), s[-1]), back
+    if min(several) > 1:
+        yield "has all its axes merged into one", lambda s: (math.prod(s),), back
+        yield (
+            "has its last two axes exchanged",
+            lambda s: (*s[:-2], s[-1], s[-2]),
+            lambda got, shape: got.swapaxes(-1, -2),
+        )
+    if len(several) > 1:
+        return
+    (n_axes,) = several
+
+    def axis(i: int) -> str:
+        return "first" if i == 0 else "last" if i == n_axes - 1 else ("second", "third", "fourth", "fifth")[i - 1]
+
+    for i in range(n_axes - 1):
+        merged = f"has its {axis(i)} two axes" if i == 0 else f"has its {axis(i)} and {axis(i + 1)} axis"
+        yield f"{merged} merged into one", lambda s, i=i: (*s[:i], s[i] * s[i + 1], *s[i + 2 :]), back
+    for i in range(n_axes + 1):
+        where = "at the end" if i == n_axes else "in front" if i == 0 else f"before the {axis(i)}"
+        yield f"has an axis of length 1 too many, {where}", lambda s, i=i: (*s[:i], 1, *s[i:]), back
+    for i, j in itertools.combinations(range(n_axes), 2):
+        yield (
+            f"has its {axis(i)} and {axis(j)} axis exchanged",
+            lambda s, i=i, j=j: tuple(s[{i: j, j: i}.get(n, n)] for n in range(len(s))),
+            lambda got, shape, i=i, j=j: got.swapaxes(i, j),
+        )
+    nan = lambda got, shape: np.full(shape, np.nan)  # noqa: E731  # there is no way back
+    for i in range(n_axes):
+        yield f"has no {axis(i)} axis", lambda s, i=i: (*s[:i], *s[i + 1 :]), nan
+        for by, words in ((-1, "one too few"), (1, "one too many")):
+            yield f"has {words} along its {axis(i)} axis", lambda s, i=i, by=by: (*s[:i], s[i] + by, *s[i + 1 :]), nan
+        yield f"has length 1 along its {axis(i)} axis", lambda s, i=i: (*s[:i], 1, *s[i + 1 :]), nan
+
+
 def looks(pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: Sequence[str]) -> Iterator[str]:
     """What can be said of wrong results, each as a sentence without its end; nothing, often.
 
@@ -179,7 +240,7 @@ def looks(pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: S
         bad = [name for n, name in enumerate(parts) if any(off[n].any() for _, _, off in pairs)]
         if len(bad) < len(parts):
             good = [name for name in parts if name not in bad]
-            yield f"{_listed(good)} {_be(good)} right in every case, {_listed(bad)} {_be(bad)} not"
+            yield f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not"
     for n in range(len(wrong[0][0])):
         those = [(g[n], e[n], off[n]) for g, e, off in wrong if off[n].any()]
         name = parts[n] if len(parts) > 1 else "the result"
@@ -200,32 +261,60 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)
         yield f"Each row of {name} should sum to 1; {'here each column does' if across else 'some do not'}"
-    if all(g.dtype.kind == "f" and np.ptp(g) == 0 and np.ptp(e) > 0 for g, e, _ in those if g.size > 1):
-        yield f"All numbers of {name} are equal, and should not be"
-    elif all(g.dtype.kind == "f" and np.allclose(g, -e, atol=1e-7) for g, e, _ in those):
-        yield f"{name[0].upper()}{name[1:]} has the other sign"
-    elif (share := [float(off.mean()) for _, _, off in those]) and min(share) == 1:
-        yield f"Where {name} is wrong, every single value of it is"
+    floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f" and g.size > 1]
+    if len(floats) == len(those) and (pattern := _pattern(name, floats)):
+        yield pattern
     else:
+        share = [float(off.mean()) for _, _, off in those]
+        amount = "every value of it" if min(share) == 1 else "nearly every value of it" if min(share) > 0.8 else ""
+        amount = amount or ("less than half of its values" if max(share) < 0.5 else "a part of its values")
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
-        yield f"Where {name} is wrong, from {min(share):.0%} to {max(share):.0%} of its values are{near}"
+        yield f"Where {name} is wrong, {amount} {'are' if 'values' in amount else 'is'}{near}"
+
+
+def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
+    """What all the wrong numbers of a part have in common; "" if nothing."""
+    wrong = [g[off] for g, _, off in those]
+    if all(np.ptp(g) == 0 and np.ptp(e) > 0 for g, e, _ in those):
+        return f"All numbers of {name} are equal, and should not be"
+    if all(np.allclose(g, -e, atol=1e-7) for g, e, _ in those):
+        return f"{name[0].upper()}{name[1:]} has the other sign"
+    if all(np.allclose(np.sort(g, axis=None), np.sort(e, axis=None), atol=1e-7) for g, e, _ in those):
+        return f"All values of {name} are there, but at other places"
+    values = np.concatenate(wrong)
+    if values.size > 5 and np.ptp(values) < 1e-9:
+        return f"Where {name} is wrong, it is always {values[0]:.3g}"
+    if all(np.array_equal(g, np.round(g)) and not np.allclose(e, np.round(e)) for g, e, _ in those):
+        return f"All values of {name} are whole numbers, and should not be"
+    factors = [_factor(g, e) for g, e, _ in those]
+    if all(factors) and len({f"{factor:.3g}" for factor in factors}) > 1:
+        shown = ", ".join(dict.fromkeys(f"{factor:.3g}" for factor in factors[:3]))
+        return f"In every case, {name} is the right one times a number: {shown} …"
+    return ""
+
+
+def _factor(got: np.ndarray, expected: np.ndarray) -> float:
+    """The number by which all that is expected is multiplied; 0 if there is none."""
+    factor = float((got * expected).sum() / max((expected * expected).sum(), 1e-300))
+    return factor if np.isfinite(factor) and np.allclose(got, factor * expected, rtol=1e-5, atol=1e-9) else 0.0
 
 
 def _only_at(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], axis: int, at: int) -> str:
     """Whether in all cases one index along an axis is right, or wrong, and all others are not."""
-    told = set[str]()
+    kinds = set[str]()
     for _, _, off in those:
         if off.ndim < 2 or off.shape[axis] < 3:
             continue
         other = tuple(a for a in range(off.ndim) if a != axis % off.ndim)
         here = np.asarray(off.any(other))
         rest = np.delete(here, at)
-        told.add("wrong" if here[at] and not rest.any() else "right" if not here[at] and rest.all() else "")
-    return told.pop() if len(told) == 1 and len(those) > 1 else ""
+        kinds.add("wrong" if here[at] and not rest.any() else "right" if not here[at] and rest.all() else "")
+    return kinds.pop() if len(kinds) == 1 and len(those) > 1 else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names as they stand in a sentence: "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -40,10 +40,7 @@ def run(steps: Steps, changes: tuple[str, ...], build: Any, inputs: tuple[Any, .
         whatever the changed code raises, such as `RuntimeError` for shapes that do not fit.
     """
     names: dict[str, Any] = {**_known(steps), **bound(steps, build, inputs, weights), "build": build, "roles": weights}
-    lines = _lines(_source(steps))
-    for change in changes:
-        lines = _changed(lines, _lines(_inside(change)))
-    for line in lines:
+    for line in _program(steps, changes):
         for axis in line.needs.difference(names):
             tensor, place = _axes(steps).get(axis, ("", 0))
             if tensor:
@@ -62,13 +59,15 @@ def values(
 
 def replaced(change: str) -> frozenset[str]:
     """The names of the steps that a change writes; `return` is the result."""
-    return frozenset(line.name for line in _lines(_inside(change)))
+    return frozenset(line.name for line in _written(change))
 
 
-def clash(one: str, other: str) -> bool:
+def clash(first: str, second: str) -> bool:
     """Whether two changes put something in the place of the same step."""
-    mine, theirs = ({line.name for line in _lines(_inside(c)) if line.name not in line.needs} for c in (one, other))
-    return not mine.isdisjoint(theirs)
+    names, other_names = (
+        {line.name for line in _written(change) if line.name not in line.needs} for change in (first, second)
+    )
+    return not names.isdisjoint(other_names)
 
 
 def names(steps: Steps) -> frozenset[str]:
@@ -90,8 +89,19 @@ def _source(steps: Steps) -> str:
     return textwrap.dedent(inspect.getsource(steps))
 
 
-def _inside(change: str) -> str:
-    return "def changed():\n" + textwrap.indent(textwrap.dedent(change).strip(), "    ")
+@functools.lru_cache(maxsize=4096)
+def _program(steps: Steps, changes: tuple[str, ...]) -> tuple[_Line, ...]:
+    """The steps with the changes made, one after the other."""
+    lines = _lines(_source(steps))
+    for change in changes:
+        lines = _changed(lines, _written(change))
+    return lines
+
+
+@functools.cache
+def _written(change: str) -> tuple[_Line, ...]:
+    """The lines of a change."""
+    return _lines("def changed():\n" + textwrap.indent(textwrap.dedent(change).strip(), "    "))
 
 
 @functools.cache
@@ -129,7 +139,7 @@ def _changed(lines: tuple[_Line, ...], change: tuple[_Line, ...]) -> tuple[_Line
     """`lines` with each of `change` where it belongs."""
     kept, waiting = list(lines), list[_Line]()
     for line in change:
-        places = [i for i, one in enumerate(kept) if one.name == line.name]
+        places = [i for i, step in enumerate(kept) if step.name == line.name]
         if places and line.name in line.needs:
             kept.insert(places[-1] + 1, line)
         elif places:
@@ -138,7 +148,7 @@ def _changed(lines: tuple[_Line, ...], change: tuple[_Line, ...]) -> tuple[_Line
         else:
             waiting.append(line)
     for line in reversed(waiting):
-        place = next((i for i, one in enumerate(kept) if line.name in one.needs), None)
+        place = next((i for i, step in enumerate(kept) if line.name in step.needs), None)
         if place is None:
             raise SyntaxError(f"{line.name!r} is used by no step of the right answer")
         kept.insert(place, line)

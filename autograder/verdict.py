@@ -3,24 +3,41 @@
 import html
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autograder.exercise import Mistake
 
-HOLDS, FAILS = "✓", "✗"
+HOLDS, FAILS, SPARED = "✓", "✗", "○"
 MAX_SIDE = 12  # rows and columns of a picture
 
 
 @dataclass(frozen=True)
 class Result:
-    """One criterion: whether it holds, and a sentence if there is more to say."""
+    """One criterion.
+
+    Attributes:
+        title: what is checked.
+        share: of the points.
+        holds: whether it does.
+        note: a sentence, if there is more to say.
+        spared: it does not hold, and costs nothing, because another one is lost for the same reason.
+    """
 
     title: str
     share: float
     holds: bool
     note: str = ""
+    spared: bool = False
+
+    @property
+    def earned(self) -> float:
+        return self.share if self.holds or self.spared else 0.0
+
+    @property
+    def mark(self) -> str:
+        return HOLDS if self.holds else SPARED if self.spared else FAILS
 
 
 @dataclass(frozen=True)
@@ -73,6 +90,7 @@ class Verdict:
         error: the student's own lines of an exception, if one was raised.
         printed: what the code printed on a visible case.
         properties: what else is known of all results, for no points: a title, and whether it holds.
+        points: what the exercise is worth; None where that is not known, and shares are said.
         forbidden: the function that did the exercise for the student, where that is why nothing is given.
     """
 
@@ -85,6 +103,24 @@ class Verdict:
     printed: str = ""
     properties: tuple[tuple[str, bool], ...] = ()
     forbidden: str = ""
+    points: float | None = None
+
+    def worth(self, points: float) -> "Verdict":
+        """The same verdict, of an exercise that is worth so many points."""
+        return replace(self, points=points)
+
+    @property
+    def earned(self) -> str:
+        """What is earned, in words: "6 of 10 points", or "60 % of the points"."""
+        if self.points is None:
+            return f"{100 * self.score:.0f} % of the points"
+        return f"{_amount(self.score * self.points)} of {_amount(self.points)} point{'' if self.points == 1 else 's'}"
+
+    def _share(self, result: Result) -> str:
+        """What a line earned of what it is worth."""
+        if self.points is None:
+            return f"{100 * result.earned:.0f} of {100 * result.share:.0f} %"
+        return f"{_amount(result.earned * self.points)} of {_amount(result.share * self.points)}"
 
     @property
     def passed(self) -> bool:
@@ -93,7 +129,7 @@ class Verdict:
     @property
     def score(self) -> float:
         """The share of the points earned, from 0 to 1; 1 only if everything holds."""
-        earned = sum(result.share for result in self.results if result.holds)
+        earned = sum(result.earned for result in self.results)
         return 1.0 if self.passed else round(min(earned, 0.99), 4)
 
     def text(self) -> str:
@@ -108,20 +144,20 @@ class Verdict:
             ]
         if self.error:
             lines += ["", "  Your code stopped at:"] + [f"    {line}" for line in self.error]
-        if self.results:
-            lines.append("")
-        for result in self.results:
+        lines += ["", f"  Earned: {self.earned}"]
+        shares = [self._share(result) for result in self.results]
+        for result, share in zip(self.results, shares, strict=True):
             note = f" – {result.note}" if result.note else ""
-            lines.append(f"  {HOLDS if result.holds else FAILS} {result.share:4.0%}  {result.title}{note}")
+            lines.append(f"  {result.mark} {share:>{max(map(len, shares))}}  {result.title}{note}")
         if self.difference:
             d = self.difference
             lines += ["", f"  First difference ({d.case}), at {d.where}:", f"    expected {d.expected}, got {d.got}"]
-            lines += [f"    {said}" for said in (d.note, d.way) if said]
-        if self.properties:
-            said = " · ".join(
+            lines += [f"    {words}" for words in (d.note, d.way) if words]
+        if self.properties and not self.passed:
+            words = " · ".join(
                 f"{HOLDS if holds else FAILS}\N{NO-BREAK SPACE}{title}" for title, holds in self.properties
             )
-            lines += ["", *textwrap.wrap(said, 110, initial_indent="  Also checked: ", subsequent_indent="    ")]
+            lines += ["", *textwrap.wrap(words, 110, initial_indent="  Also checked: ", subsequent_indent="    ")]
         if self.printed:
             lines += ["", "  Your code printed:"] + [f"    {line}" for line in self.printed.splitlines()]
         return "\n".join(lines)
@@ -162,6 +198,7 @@ class Verdict:
         if self.error:
             parts.append(tag("p", "Your code stopped at:", style="margin:.5em 0 0"))
             parts.append(tag("pre", said("\n".join(self.error)), style="margin:.2em 0 .5em 1em"))
+        parts.append(tag("p", f"Earned: {self.earned}", style="margin:.5em 0 0"))
         if self.results:
 
             def row(name: str, mark: str, share: str, what: str) -> str:
@@ -172,13 +209,13 @@ class Verdict:
             rows = [
                 row(
                     "td",
-                    HOLDS if result.holds else FAILS,
-                    f"{result.share:.0%}",
+                    result.mark,
+                    self._share(result),
                     said(result.title) + (f" – {tag('em', said(result.note))}" if result.note else ""),
                 )
                 for result in self.results
             ]
-            head = row("th", "", "share", "what is checked")
+            head = row("th", "", "earned", "what is checked")
             parts.append(tag("table", tag("thead", head), tag("tbody", *rows), style="margin:.5em 0"))
         if self.difference:
             d = self.difference
@@ -188,12 +225,16 @@ class Verdict:
             parts.append(tag("p", inside, notes, style="margin:.5em 0"))
             if d.picture:
                 parts.append(_side_by_side(d.picture))
-        if self.properties:
+        if self.properties and not self.passed:
             seen = " · ".join(f"{HOLDS if holds else FAILS} {said(title)}" for title, holds in self.properties)
             parts.append(tag("p", tag("em", "Also checked: "), seen, style="margin:.5em 0;font-size:.9em"))
         if self.printed:
             parts.append(tag("details", tag("summary", "What your code printed"), tag("pre", said(self.printed))))
         return tag("div", *parts, style=f"border-left:4px solid {color};padding:.3em 0 .3em 1em;margin:.3em 0")
+
+
+def _amount(points: float) -> str:
+    return f"{round(points, 2):g}"
 
 
 def _side_by_side(picture: Picture) -> str:

@@ -8,7 +8,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_type_hints
 
 import torch
@@ -54,15 +54,17 @@ class Program:
         inputs: the parameters, in order.
         sorts: of each name: "Tensor", "Mask", "Bias", "Size" or "Number".
         called: what a sentence calls a name, where that is not the name itself.
+        weights: the parameters after the `*`.
     """
 
     lines: Lines
     inputs: tuple[str, ...]
     sorts: dict[str, str]
     called: dict[str, str] = field(default_factory=dict)
+    weights: frozenset[str] = frozenset()
 
     def with_lines(self, lines: Lines) -> "Program":
-        return Program(lines, self.inputs, self.sorts, self.called)
+        return replace(self, lines=lines)
 
 
 def places(term: Term, kind: str = "Tensor", path: Path = ()) -> Iterator[tuple[Path, Term, str]]:
@@ -125,7 +127,7 @@ def read(function: Callable[..., Any]) -> Program:
         hint = hints[name]
         words: tuple[str, ...] = getattr(hint, "__metadata__", ())
         kind = hint.__origin__ if words else hint
-        sorts[name] = SORTS.get(kind) or ("Mask" if name == "mask" else "Bias")
+        sorts[name] = SORTS.get(kind) or ("Mask" if name.endswith("mask") else "Bias")
         if len(words) > 1:
             called[name] = words[1]
     lines |= {axis: App("size", (Var(name), place)) for axis, (name, place) in axes_of(function).items()}
@@ -138,7 +140,8 @@ def read(function: Callable[..., Any]) -> Program:
             assert isinstance(target, ast.Name)
             lines[target.id] = _term(statement.value, function.__globals__)
             sorts[target.id] = _sort(lines[target.id], sorts)
-    return Program(lines, parameters, sorts | {RESULT: "Tensor"}, called)
+    weights = (name for name, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY)
+    return Program(lines, parameters, sorts | {RESULT: "Tensor"}, called, frozenset(weights))
 
 
 def axes_of(function: Callable[..., Any]) -> dict[str, tuple[str, int]]:
@@ -234,17 +237,25 @@ class Machine:
     def __init__(self, program: Program, values: dict[str, Any]):
         self.values, self.steps = values, 0
         self._memo: dict[tuple[Any, ...], tuple[Any, Any]] = {}
-        needs: dict[str, frozenset[str]] = {}
+        self._changed = frozenset(program.lines)
+        # What the program itself gives: of each line, and of each term within one, by its identity.
         self._base: dict[str, tuple[Term, frozenset[str], Any]] = {}
-        for name, term in program.lines.items():
-            used = names_in(term)
-            needs[name] = frozenset(used | {name}).union(*(needs[n] for n in used if n in needs))
-            try:
-                with torch.no_grad():
-                    found = self._found(program.lines, {}, Var(name))
-            except Exception:  # a size that this case has not
-                continue
-            self._base[name] = (term, needs[name], found)
+        self._within: dict[int, tuple[frozenset[str], Any]] = {}
+        needs: dict[str, frozenset[str]] = {}
+        done: dict[str, Any] = {}
+        within: dict[int, tuple[frozenset[str], Any]] = {}
+        with torch.no_grad():
+            for name, term in program.lines.items():
+                needs[name] = _reached(term, needs) | {name}
+                try:
+                    found = self._found(program.lines, done, Var(name))
+                except Exception:  # a size that this case has not
+                    continue
+                self._base[name] = (term, needs[name], found)
+                for _, part, _ in places(term):
+                    if isinstance(part, App):
+                        within[id(part)] = (_reached(part, needs), self._found(program.lines, done, part))
+        self._program, self._within = program, within  # the program keeps its terms, and so their identities
 
     def run(self, lines: Lines) -> tuple[Any, Any]:
         """A program's key and result; equal keys, equal results. Raises what any of its steps raises."""
@@ -253,39 +264,57 @@ class Machine:
 
     def run_again(self, lines: Lines) -> Any:
         """The same with everything computed anew, so that gradients flow."""
-        kept, self._memo, base, self._base = self._memo, {}, self._base, {}
+        kept = self._memo, self._base, self._within
+        self._memo, self._base, self._within = {}, {}, {}
         try:
             return self._run(lines)[1]
         finally:
-            self._memo, self._base = kept, base
+            self._memo, self._base, self._within = kept
 
     def _run(self, lines: Lines) -> tuple[Any, Any]:
-        changed = {n for n, term in lines.items() if n not in self._base or self._base[n][0] is not term}
-        # Lines that no change reaches are not walked again.
+        changed = frozenset(n for n, term in lines.items() if n not in self._base or self._base[n][0] is not term)
+        # What no change reaches is not walked again.
         done = {name: found for name, (_, needs, found) in self._base.items() if changed.isdisjoint(needs)}
+        self._changed = changed
         return self._found(lines, done, Var(RESULT))
 
     def _found(self, lines: Lines, done: dict[str, Any], term: Term) -> tuple[Any, Any]:
         """A term's key and value."""
-        if isinstance(term, Var):
-            if term.name not in done:
-                if term.name in lines:
-                    done[term.name] = self._found(lines, done, lines[term.name])
-                else:
-                    done[term.name] = ("given", term.name), self.values[term.name]
-            return done[term.name]
-        if not isinstance(term, App):
-            return (type(term).__name__, term), term
-        arguments = [self._found(lines, done, argument) for argument in term.arguments]
-        key = (term.function, *(key for key, _ in arguments))
-        if key not in self._memo:
+        kind = type(term)
+        if kind is Var:
+            name = term.name
+            if name not in done:
+                done[name] = (
+                    self._found(lines, done, lines[name]) if name in lines else (("given", name), self.values[name])
+                )
+            return done[name]
+        if kind is not App:
+            return (kind.__name__, term), term
+        known = self._within.get(id(term))
+        if known and known[0].isdisjoint(self._changed):
+            return known[1]
+        keys: list[Any] = [term.function]
+        arguments: list[Any] = []
+        for argument in term.arguments:
+            part = done.get(argument.name) if type(argument) is Var else None
+            number, value = part or self._found(lines, done, argument)
+            keys.append(number)
+            arguments.append(value)
+        key = tuple(keys)
+        found = self._memo.get(key)
+        if not found:
             self.steps += 1
             try:
-                value = FUNCTIONS[term.function](*(value for _, value in arguments))
+                value = FUNCTIONS[term.function](*arguments)
             except Exception as error:  # most edits do not fit
                 value = error
-            self._memo[key] = (len(self._memo), value)
-        number, value = self._memo[key]
-        if isinstance(value, Exception):
-            raise value
-        return number, value
+            found = self._memo[key] = (len(self._memo), value)
+        if isinstance(found[1], Exception):
+            raise found[1]
+        return found
+
+
+def _reached(term: Term, needs: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The lines that a term depends on, through others too."""
+    used = names_in(term)
+    return frozenset(used).union(*(needs[name] for name in used if name in needs))

@@ -5,7 +5,7 @@ An edit replaces terms at places of a program. Most are made by `rules` from wha
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autograder.diagnosis.dataflow import RESULT, App, Lines, Path, Program, Term, Var, places, put
 from autograder.diagnosis.wording import Speaker
@@ -86,6 +86,11 @@ class Place:
     def of_sort(self, *sorts: str) -> list[str]:
         return [name for name in self.earlier if self.program.sorts.get(name) in sorts]
 
+    def like(self, name: str) -> list[str]:
+        """The names of the same sort; a weight is like no value, which its shape would not fit."""
+        sort, weights = self.program.sorts.get(name, "Tensor"), self.program.weights
+        return [other for other in self.of_sort(sort) if (other in weights) == (name in weights)]
+
     @property
     def is_tensor(self) -> bool:
         """Whether a tensor stands here that has a name, or is a whole line."""
@@ -154,4 +159,4 @@ def forks(program: Program) -> Iterator[tuple[str, Program]]:
                     whole = put(whole, path, Var(name + "'"))
                 lines[other] = whole
             sorts = program.sorts | {name + "'": program.sorts.get(name, "Tensor")}
-            yield name + "'", Program(lines, program.inputs, sorts, program.called)
+            yield name + "'", replace(program, lines=lines, sorts=sorts)

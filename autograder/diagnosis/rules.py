@@ -3,9 +3,10 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from autograder.diagnosis.dataflow import RESULT, App, Program, Var, names_in, places, put
+from autograder.diagnosis.dataflow import RESULT, App, Program, Var, at, names_in, places, put
 from autograder.diagnosis.edits import Edit, Place, everywhere
 from autograder.diagnosis.vocabulary import FAMILIES, INF, KINDS, NOUNS, VERBS
 from autograder.diagnosis.wording import AXES, Speaker, formula, number
@@ -45,23 +46,24 @@ def another_operand(here: Place) -> Iterator[Edit]:
     if not isinstance(here.term, Var):
         return
     own, sort = here.term.name, here.program.sorts.get(here.term.name)
-    for name in here.of_sort(sort or "Tensor"):
+    for name in here.like(own):
         if name == own or (sort == "Tensor" and here.kind == "Bias"):
             continue
-        said = here.say.name(name)
+        spoken = here.say.name(name)
         if sort == "Size":
             words = f"{name} stands in a place of {here.subject} that is not its own"
         elif name in names_in(here.whole):
-            words = f"for {here.subject}, {said} {here.say.verb(name)} used twice"
+            words = f"for {here.subject}, {spoken} {here.say.verb(name)} used twice"
         else:
-            words = f"{here.made} with {said}"
+            words = f"{here.made} with {spoken}"
         yield here.scaled(Var(name), words, 1.0, "uses", own, name)
     if sort == "Size":
         for by in (1, -1):
             new = App("add", (here.term, by)) if by > 0 else App("subtract", (here.term, -by))
             yield here.scaled(new, f"{formula(new)} is used in place of {own}", 1.2, "one off", own, by)
         for fixed in FIXED:
-            yield here.scaled(fixed, f"a fixed {fixed} is used, whatever {own} is", 1.3, "fixed", own, fixed)
+            cost = 1.2 if fixed == 1 else 1.3  # what is never split or repeated
+            yield here.scaled(fixed, f"a fixed {fixed} is used, whatever {own} is", cost, "fixed", own, fixed)
     if sort == "Number":
         for fixed in VALUES["Number"]:
             assert isinstance(fixed, float)
@@ -108,8 +110,8 @@ def no_effect(here: Place) -> Iterator[Edit]:
     """A mask or a bias that is not used, or a mask that is changed first."""
     if not isinstance(here.term, Var) or here.kind not in ("Mask", "Bias"):
         return
-    said = here.say.name(here.term.name)
-    words = f"{said} has no effect" if here.kind == "Mask" else f"{said} is not used"
+    spoken = here.say.name(here.term.name)
+    words = f"{spoken} has no effect" if here.kind == "Mask" else f"{spoken} is not used"
     yield here.edit(None, words, 0.85, "none", here.term.name)
     if here.kind == "Mask":
         for name in MASKINGS:
@@ -147,12 +149,12 @@ def bypass(here: Place) -> Iterator[Edit]:
     part_of_results = here.line == RESULT and len(here.path) == 1 and getattr(here.whole, "function", "") == "results"
     if here.kind != "Tensor" or (here.path and not part_of_results) or getattr(here.term, "function", "") == "results":
         return
-    for name in here.of_sort("Tensor"):
+    for name in here.like(here.line):
         if here.term != Var(name):
-            said = here.say.name(here.term.name) if isinstance(here.term, Var) else here.subject
-            words = f"{said} {here.say.verb(here.line)} {here.say.name(name)} as it came"
+            spoken = here.say.name(here.term.name) if isinstance(here.term, Var) else here.subject
+            words = f"{spoken} {here.say.verb(here.line)} {here.say.name(name)} as it came"
             if isinstance(here.term, Var):
-                words = f"{here.say.name(name)} {here.say.verb(name)} returned in the place of {said}"
+                words = f"{here.say.name(name)} {here.say.verb(name)} returned in the place of {spoken}"
             yield here.edit(Var(name), words, 1.0, "bypass", name, slight=False)
 
 
@@ -243,7 +245,7 @@ def something_besides(here: Place) -> Iterator[Edit]:
     """Something done besides: a function, a scale by a size, another value added."""
     if not here.is_tensor:
         return
-    said = here.say.term(here.term, here.line)
+    spoken = here.say.term(here.term, here.line)
     of = f" for {here.subject}" if here.path and here.line != RESULT else ""
     named = here.term.name if isinstance(here.term, Var) else here.line
     is_ = here.say.verb(named)
@@ -251,28 +253,28 @@ def something_besides(here: Place) -> Iterator[Edit]:
         added = App(str(name), (here.term, *more))
         over = f" over {AXES[more[0]]}" if KINDS[added.function][1:] in (("Axis",), ("Axes",)) else ""
         done = here.say.done(VERBS[added.function], named)
-        words = f"{said} {done}{over}{of}"
+        words = f"{spoken} {done}{over}{of}"
         if added.function in ("add", "subtract"):
-            words = f"1 is also {'added to' if added.function == 'add' else 'taken off'} {said}{of}"
+            words = f"1 is also {'added to' if added.function == 'add' else 'taken off'} {spoken}{of}"
         cost = 1.9 if here.line == RESULT else 2.0  # what is done last, is done to the result
         yield here.edit(added, words, cost, "besides", name, *more, slight=False)
     for name in here.of_sort("Size"):
         for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):
             by = App("power", (Var(name), exponent))
-            words = f"{said} {is_} also {'divided' if function == 'divide' else 'multiplied'} by {formula(by)}{of}"
+            words = f"{spoken} {is_} also {'divided' if function == 'divide' else 'multiplied'} by {formula(by)}{of}"
             yield here.edit(App(function, (here.term, by)), words, 1.6, "scaled", function, name, exponent)
     for factor in FACTORS:
-        words, cost = f"{said} {is_} also multiplied by {number(factor)}{of}", 1.7
+        words, cost = f"{spoken} {is_} also multiplied by {number(factor)}{of}", 1.7
         if factor == -1.0:
-            words, cost = f"{said} {'have' if is_ == 'are' else 'has'} the opposite sign{of}", 1.0
+            words, cost = f"{spoken} {'have' if is_ == 'are' else 'has'} the opposite sign{of}", 1.0
         yield here.edit(App("multiply", (here.term, factor)), words, cost, "scaled", factor)
     for name in here.of_sort("Tensor", "Bias", "Number"):
         if not here.path or here.line == RESULT:
-            words = f"{here.say.name(name)} {here.say.verb(name)} also added to {said}{of}"
+            words = f"{here.say.name(name)} {here.say.verb(name)} also added to {spoken}{of}"
             yield here.edit(App("add", (here.term, Var(name))), words, 2.0, "added", name)
     for name in here.of_sort("Mask"):
         for function in ("multiply_by_mask", "shares_of_visible"):
-            words = f"{said} {here.say.done(VERBS[function], named)}{of}"
+            words = f"{spoken} {here.say.done(VERBS[function], named)}{of}"
             yield here.edit(App(function, (here.term, Var(name))), words, 1.5, function)
 
 
@@ -303,10 +305,17 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
         alone = ("moved", "uses", "scaled", "one off", "fixed", *(() if edit.line == RESULT else ("besides",)))
         if edit.key[0] not in alone:
             alike.setdefault((*edit.key, edit.line), []).append(edit)
+        part = edit.line.partition("_")[0]
+        if edit.key[0] in ("uses", "fixed") and part != edit.line:
+            alike.setdefault((*edit.key, "in", part), []).append(edit)
+        if edit.key[0] == "uses" and len(edit.changes) == 1:
+            (_, path, new), whole = edit.changes[0], program.lines[edit.line]
+            around = tuple(at(whole, path[:i]).function for i in range(len(path)))
+            alike.setdefault(("for each", new, around), []).append(edit)
     together = [
         Edit(
             tuple(c for e in some for c in e.changes),
-            _shared(some),
+            _within(some) + _shared(some) if "in" in key else _shared(some),
             some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
             ("all", *key),
             all(edit.slight for edit in some),
@@ -317,7 +326,8 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
     say = Speaker(program)
     tensors = [n for n in program.inputs if program.sorts[n] == "Tensor"]
     exchanged = list(_exchanged_maps(program, say))
-    for a, b in itertools.combinations(tensors, 2):
+    alike_pairs = ((a, b) for a, b in itertools.combinations(tensors, 2) if {a, b} & program.weights in (set(), {a, b}))
+    for a, b in alike_pairs:
         changes = tuple(
             (name, path, Var(b if term.name == a else a))
             for name, whole in program.lines.items()
@@ -327,7 +337,32 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
         exchanged.append(
             Edit(changes, f"{say.name(a)} and {say.name(b)} have changed places", 1.0, ("exchanged", a, b))
         )
-    return sorted(single + together + exchanged, key=lambda edit: edit.cost)
+    found = single + together + exchanged
+    return sorted([*found, *_with_finite_fills(program, found)], key=lambda edit: edit.cost)
+
+
+FINITE = -1e9  # what many write in place of minus infinity: the same, but where nothing is left to see
+
+
+def _with_finite_fills(program: Program, some: list[Edit]) -> Iterator[Edit]:
+    """Edits of what hides, in code that fills with a finite number: what has nothing left to see sees all."""
+    fills = tuple(
+        (name, path, FINITE)
+        for name, whole in program.lines.items()
+        for path, term, kind in places(whole)
+        if kind == "Fill" and term == -INF
+    )
+    masks = {
+        part.name
+        for whole in program.lines.values()
+        for _, term, kind in places(whole)
+        if kind == "Mask" and not isinstance(term, str)
+        for _, part, _ in places(term)
+        if isinstance(part, Var)
+    }
+    for edit in some if fills else ():
+        if edit.line in masks and len(edit.changes) == 1 and edit.inside is None:
+            yield replace(edit, changes=(*edit.changes, *fills), cost=edit.cost + 0.05)
 
 
 def _exchanged_maps(program: Program, say: Speaker) -> Iterator[Edit]:
@@ -338,12 +373,18 @@ def _exchanged_maps(program: Program, say: Speaker) -> Iterator[Edit]:
         for path, term, _ in places(whole)
         if isinstance(term, App) and term.function == "linear"
     ]
-    for (a, at_a, one), (b, at_b, two) in itertools.combinations(maps, 2):
-        (x, *of_one), (y, *of_two) = one.arguments, two.arguments
+    for (a, at_a, first), (b, at_b, second) in itertools.combinations(maps, 2):
+        (x, *of_one), (y, *of_two) = first.arguments, second.arguments
         if isinstance(of_one[0], Var) and isinstance(of_two[0], Var):
             words = f"{say.name(of_one[0].name)} and {say.name(of_two[0].name)} have changed places"
             changes = ((a, at_a, App("linear", (x, *of_two))), (b, at_b, App("linear", (y, *of_one))))
             yield Edit(changes, words, 1.0, ("exchanged", a, b))
+
+
+def _within(some: list[Edit]) -> str:
+    """The part of the code in which one thing is done: what the names of its lines begin with."""
+    common = [words[0] for words in zip(*(edit.line.split("_") for edit in some), strict=False) if len({*words}) == 1]
+    return f"in the {' '.join(common)}, "
 
 
 def _shared(some: list[Edit]) -> str:

@@ -101,7 +101,7 @@ class _Search:
             usual = [edit for edit in singles if edit.cost <= USUAL]
             return (
                 self._best(self._explaining(usual))
-                or self._best(self._explaining([*self._forked(), *singles[len(usual) :]]))
+                or self._best(self._explaining(sorted([*self._forked(), *singles[len(usual) :]], key=lambda e: e.cost)))
                 or self._best([(edit,) for edit in self._solved()])
                 or (None if self.raised else self._best(self._pairs(singles)))
             )
@@ -139,7 +139,16 @@ class _Search:
             return (seen.outputs is None,)
 
     def _explaining(self, some: list[Edit]) -> list[tuple[Edit, ...]]:
-        return [(edit,) for edit in some if self._explains(edit.of(self.program.lines))]
+        """Those that explain, of edits of which the likelier come first; what is found counts if tries run out."""
+        found: list[tuple[Edit, ...]] = []
+        try:
+            for edit in some:
+                if self._explains(edit.of(self.program.lines)):
+                    found.append((edit,))
+        except _Spent:
+            if not found:
+                raise
+        return found
 
     def _explains(self, lines: Lines) -> bool:
         return all(all(self._parts(i, lines)) for i in self.order)
@@ -162,14 +171,14 @@ class _Search:
                 want = part.detach().numpy()
                 if got.dtype == bool:
                     return True
-                told = (
+                values = (
                     got[np.isfinite(got)]
                     if got.shape != want.shape
                     else got[np.isfinite(got) & ~np.isclose(got, want, 1e-5)]
                 )
-                if told.size > 1 and np.ptp(told.astype(float)) > 1e-6:
+                if values.size > 1 and np.ptp(values.astype(float)) > 1e-6:
                     return True
-                single += told.tolist() if got.ndim == 0 else []
+                single += values.tolist() if got.ndim == 0 else []
         return len(single) > 1 and bool(np.ptp(single) > 1e-6)
 
     def _best(self, groups: list[tuple[Edit, ...]]) -> Explanation | None:
@@ -234,17 +243,17 @@ class _Search:
             if factor is None or abs(factor - 1) < 1e-4:
                 continue
             named = here.term.name if isinstance(here.term, Var) else here.line
-            said = say.name(named)
-            said = (
+            subject = say.name(named)
+            subject = (
                 "every value"
-                if said == RESULT
-                else f"every value of {said}"
+                if subject == RESULT
+                else f"every value of {subject}"
                 if named == here.line or here.line == RESULT
-                else said
+                else subject
             )
             for term, words in self._names(here, i, factor):
                 edit = here.edit(
-                    App("multiply", (here.term, term)), f"{said} is {words} times the expected one", 1.5, "factor"
+                    App("multiply", (here.term, term)), f"{subject} is {words} times the expected one", 1.5, "factor"
                 )
                 if self._explains(edit.of(self.program.lines)):
                     yield edit
@@ -268,9 +277,9 @@ class _Search:
                 return math.inf
             if [part.shape for part in answer] != [o.shape for o in outputs]:
                 return math.inf
-            mine = np.concatenate([np.ravel(part.numpy()) for part in answer]).astype(float)
+            candidate = np.concatenate([np.ravel(part.numpy()) for part in answer]).astype(float)
             with np.errstate(invalid="ignore"):
-                return float(np.nan_to_num(np.abs(mine - got)[np.isfinite(got)], nan=1e9).mean())
+                return float(np.nan_to_num(np.abs(candidate - got)[np.isfinite(got)], nan=1e9).mean())
 
         if error(1.1) == math.inf:
             return None
@@ -329,13 +338,13 @@ class _Search:
         ranked = [(explained(edit), edit) for edit in singles if edit.cost < MAX_SECOND]
         firsts = [edit for gain, edit in sorted(ranked, key=lambda pair: -pair[0]) if gain][:MAX_FIRSTS]
         found: list[tuple[Edit, ...]] = []
-        for one in firsts:
-            changed = one.of(lines)
-            for two in singles:
-                if one.cost + two.cost > MAX_COST:
+        for first in firsts:
+            changed = first.of(lines)
+            for second in singles:
+                if first.cost + second.cost > MAX_COST:
                     break
-                if one.apart_from(two) and self._explains(two.of(changed)):
-                    found.append((one, two))
+                if first.apart_from(second) and self._explains(second.of(changed)):
+                    found.append((first, second))
             if found:
                 break
         return found

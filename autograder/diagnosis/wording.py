@@ -88,9 +88,9 @@ class Speaker:
         """ "are squared" of several things, in the number of a name."""
         if self.verb(name) == "are":
             return verb
-        one = {"are": "is", "have": "has", "lose": "loses", "change": "changes"}
+        singular = {"are": "is", "have": "has", "lose": "loses", "change": "changes"}
         first, _, rest = verb.partition(" ")
-        return f"{one.get(first, first)} {rest.replace('their', 'its')}"
+        return f"{singular.get(first, first)} {rest.replace('their', 'its')}"
 
     def term(self, term: Term, line: str) -> str:
         """What a part of a line is called: by its name, else by the line that it is part of."""

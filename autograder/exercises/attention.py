@@ -59,7 +59,7 @@ OVERWRITTEN = mistake(
     "multi_head_self_attention.overwritten",
     "Look for `/=`, `*=`, `+=` or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
-    costs=("manners",),
+    costs=("contract",),
 )
 
 

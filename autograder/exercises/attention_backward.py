@@ -227,7 +227,7 @@ ATTENTION_BACKWARD = Exercise(
         Criterion("values", "back through the mix, the softmax, the scaling and the product", 0.5),
         Criterion("leading", "any number of leading axes, also none", 0.1),
         Criterion("mask", "hidden keys get no gradient", 0.2),
-        Criterion("manners", "the arguments stay untouched, and the same call gives the same result", 0.1),
+        Criterion("contract", "the arguments stay untouched, and the same call gives the same result", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

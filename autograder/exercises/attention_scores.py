@@ -32,7 +32,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("leading", ((), 3, 4, 5), visible, visible=True),
         case("leading", ((2, 4), 3, 5, 6), rng),
         case("leading", ((2, 3, 1), 4, 5, 7), rng),
-        case("manners", ((2,), 3, 4, 5), rng, dtype="float32"),
+        case("contract", ((2,), 3, 4, 5), rng, dtype="float32"),
     ]
 
 
@@ -140,7 +140,7 @@ ATTENTION_SCORES = Exercise(
         Criterion("values", "each query with each key, divided by √d_k", 0.5),
         Criterion("leading", "any number of leading axes", 0.2),
         Criterion("gradients", "gradients reach q and k", 0.1),
-        Criterion("manners", "q and k stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "q and k stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=(
         OVERWRITTEN,

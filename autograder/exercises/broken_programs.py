@@ -8,7 +8,7 @@ What students are given stands in the lab's notebook.
 from autograder.exercise import Criterion
 from autograder.exercises.known import mistake
 
-KEPT = Criterion("manners", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
+KEPT = Criterion("contract", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
 OVERWRITTEN = mistake(
     "sequence_loss.overwritten",
     "Look for an assignment into a slice, `+=`, or a method whose name ends in an underscore.",

@@ -9,7 +9,21 @@ from torch import Tensor
 
 from autograder import reading, rewriting
 from autograder.covering import Axis, Choice, Sizes
-from autograder.diagnosis.vocabulary import INF, Bias, hide, linear, merge_heads, size, softmax, split_heads, transpose
+from autograder.diagnosis.vocabulary import (
+    INF,
+    Bias,
+    after,
+    arange,
+    at_most,
+    column,
+    hide,
+    linear,
+    merge_heads,
+    size,
+    softmax,
+    split_heads,
+    transpose,
+)
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.attention import FORBIDDEN, extreme, tolerance
@@ -43,7 +57,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("pieces", (3, 3), rng, batch=6, single=False),
         case("kept", (3, 1, 4), visible, visible=True, drift=1.25),
         case("kept", tuple(map(int, rng.permutation([1, 2, 4]))), rng, batch=3, drift=0.8),
-        case("manners", (2, 1), rng, batch=3, dtype="float32"),
+        case("contract", (2, 1), rng, batch=3, dtype="float32"),
     ]
 
 
@@ -71,7 +85,7 @@ def right_answer(build: Build, inputs: Inputs, weights: Weights) -> tuple[Tensor
     if before is not None:
         cache.append(before.keys, before.values)
     mask = reference.causal_mask(len(cache) + x.size(1))[len(cache) :]  # (new tokens, all tokens)
-    module = reading.empty(reference.MultiHeadSelfAttention, build)
+    module = reading.empty(reference.CachedSelfAttention, build)
     return reading.call(module, multi_head.for_reference(weights, build[0]), (x, mask), cache=cache), cache
 
 
@@ -111,6 +125,47 @@ def one_call(
     merged_heads = merge_heads(means)
     output = linear(merged_heads, o_weight, o_bias)
     return output, (all_keys, all_values)
+
+
+def steps(
+    x: Annotated[Tensor, "batch tokens features"],
+    earlier: Annotated[Tensor, "batch tokens features", "the earlier tokens"],
+    /,
+    d_model: int,
+    n_heads: int,
+    *,
+    q_weight: Tensor,
+    k_weight: Tensor,
+    v_weight: Tensor,
+    o_weight: Tensor,
+    q_bias: Bias,
+    k_bias: Bias,
+    v_bias: Bias,
+    o_bias: Bias,
+) -> Tensor:
+    """One call after others, step by step: what the cache holds is computed from the earlier tokens."""
+    queries = split_heads(linear(x, q_weight, q_bias), n_heads)
+    new_keys = split_heads(linear(x, k_weight, k_bias), n_heads)
+    new_values = split_heads(linear(x, v_weight, v_bias), n_heads)
+    earlier_keys = split_heads(linear(earlier, k_weight, k_bias), n_heads)
+    earlier_values = split_heads(linear(earlier, v_weight, v_bias), n_heads)
+    keys = after(earlier_keys, new_keys)
+    values = after(earlier_values, new_values)
+    d_head = size(queries, -1)
+    raw_scores = queries @ transpose(keys, -2, -1)
+    scores = raw_scores / d_head**0.5
+    n_earlier = size(earlier, 1)
+    n_new = size(x, 1)
+    n_tokens = size(keys, -2)
+    own_places = arange(n_earlier, n_new, 1)
+    places = arange(0, n_tokens, 1)
+    mask = at_most(places, column(own_places))
+    visible_scores = hide(scores, mask, -INF)
+    weights = softmax(visible_scores, -1)
+    means = weights @ values
+    merged_heads = merge_heads(means)
+    output = linear(merged_heads, o_weight, o_bias)
+    return output
 
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Any:
@@ -238,7 +293,7 @@ CACHED_SELF_ATTENTION = Exercise(
         Criterion("pieces", "several tokens at a time", 0.2),
         Criterion("kept", "keys and values are kept as they were, not computed again", 0.1),
         Criterion("gradients", "gradients reach x and all four maps", 0.1),
-        Criterion("manners", "all layers registered, x stays untouched, the same call twice gives the same", 0.1),
+        Criterion("contract", "all layers registered, x stays untouched, the same call twice gives the same", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,
@@ -246,6 +301,7 @@ CACHED_SELF_ATTENTION = Exercise(
     drawn=drawn,
     reference=right_answer,
     variation=variation,
+    steps=steps,
     mappings=reading.four_maps,
     roles=multi_head.roles,
     needs=multi_head.NEEDS,

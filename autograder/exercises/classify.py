@@ -41,19 +41,19 @@ def _read_right(cases: tuple[Case, ...], outputs: tuple[np.ndarray | None, ...])
         return 0, 0.0, "the logits hold NaN or infinity"
     labels, read = cases[0].answer, logits.argmax(1)
     right = int((read == labels).sum())
-    same = float(np.mean([one.argmax() == among for one, among in zip(alone, read, strict=False)]))
-    said = f"{1000 * right // len(labels) / 10:.1f} % of {len(labels)} digits are read right"  # never rounded up
+    same = float(np.mean([scores.argmax() == among for scores, among in zip(alone, read, strict=False)]))
+    note = f"{1000 * right // len(labels) / 10:.1f} % of {len(labels)} digits are read right"  # never rounded up
     if len(set(read.tolist())) == 1:
-        said += f": every digit is called a {read[0]}"
+        note += f": every digit is called a {read[0]}"
     elif (off := next((k for k in range(1, 10) if ((read - k) % 10 == labels).mean() > 0.5), None)) is not None:
-        said += f": a 0 is called a {off}, so the logits do not stand in the order of the labels"
+        note += f": a 0 is called a {off}, so the logits do not stand in the order of the labels"
     elif (logits.argmin(1) == labels).mean() > 0.5:
-        said += ", and most have their lowest logit at the right class"
+        note += ", and most have their lowest logit at the right class"
     elif right < 0.2 * len(labels):
-        said += ", which is guessing: was this model trained, and to the end?"
+        note += ", which is guessing: was this model trained, and to the end?"
     elif same < 1:
-        said += f", but {round(ALONE * (1 - same))} of {ALONE} are read otherwise when they come alone"
-    return right, same, said
+        note += f", but {round(ALONE * (1 - same))} of {ALONE} are read otherwise when they come alone"
+    return right, same, note
 
 
 LEVELS = (90, 95, 97)
@@ -61,9 +61,9 @@ LEVELS = (90, 95, 97)
 
 def _at_least(percent: int) -> Callable[[tuple[Case, ...], tuple[Any, ...]], tuple[bool, str]]:
     def measure(cases: tuple[Case, ...], outputs: tuple[Any, ...]) -> tuple[bool, str]:
-        right, same, said = _read_right(cases, outputs)
+        right, same, note = _read_right(cases, outputs)
         holds = 100 * right >= percent * DRAWN and 100 * same >= percent
-        return holds, said if percent == LEVELS[0] or not holds else ""
+        return holds, note if percent == LEVELS[0] or not holds else ""
 
     return measure
 

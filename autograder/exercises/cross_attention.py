@@ -63,7 +63,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", sizes(), rng, True),
         case("mask", sizes(equal=True), rng, True),
         case("mask", (4, 3, 5, 2, 3), rng, True, single=False),
-        case("manners", (3, 2, 5, 4, 2), rng, True, dtype="float32"),
+        case("contract", (3, 2, 5, 4, 2), rng, True, dtype="float32"),
     ]
 
 
@@ -85,7 +85,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
-    module = reading.empty(reference.MultiHeadAttention, build)
+    module = reading.empty(reference.CrossAttention, build)
     return reading.call(module, multi_head.for_reference(weights, build[0]), inputs)
 
 
@@ -205,7 +205,7 @@ CROSS_ATTENTION = Exercise(
         Criterion("one_head", "a single head too", 0.1),
         Criterion("mask", "hidden source tokens get no weight", 0.2),
         Criterion("gradients", "gradients reach x, the memory and all four maps", 0.1),
-        Criterion("manners", "all layers registered, inputs stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all layers registered, inputs stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

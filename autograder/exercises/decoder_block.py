@@ -15,6 +15,7 @@ from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistak
 from autograder.exercises import cross_attention, feed_forward, multi_head
 from autograder.exercises.attention import FORBIDDEN, masked, tolerance
 from autograder.exercises.cross_attention import SOURCES, known, padding
+from autograder.exercises.decoder_steps import steps
 from autograder.exercises.encoder_parts import OWN_WIDTH_SHOWS, of_layer
 from autograder.exercises.known import mistake
 from headroom import reference
@@ -46,11 +47,12 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", sizes(), rng, differentiate=True),
         case("mask", (2, 4, 5, 2, 3), visible, "causal", visible=True, differentiate=True),
         case("mask", sizes(), rng, "causal"),
+        case("mask", sizes(equal=True), rng, "causal"),
         case("memory_mask", (2, 4, 5, 2, 3), visible, "padding", visible=True),
         case("memory_mask", sizes(), rng, "causal and padding", differentiate=True),
         case("memory_mask", sizes(equal=True), rng, "causal and padding"),
         case("memory_mask", (4, 5, 6, 2, 4), rng, "causal and padding", scale=15.0, single=False),  # scores of ±10,000
-        case("manners", (3, 2, 5, 4, 2), rng, "causal and padding", dtype="float32"),
+        case("contract", (3, 2, 5, 4, 2), rng, "causal and padding", dtype="float32"),
     ]
 
 
@@ -60,7 +62,7 @@ AXES = (
     Axis("source_tokens", long=40),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
-    Choice("mask", (None, "causal")),
+    Choice("mask", (None, "causal", "random")),
     Choice("memory_mask", (None, "padding")),
     OWN_WIDTH_SHOWS,
 )
@@ -71,7 +73,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     x, memory = (rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
     hidden = multi_head.with_heads(masked(memory_mask, batch, 1, source_tokens, rng)) if memory_mask else None
     tag = "memory_mask" if memory_mask else "mask" if mask else "values"
-    own = masked(mask, batch, tokens, tokens, rng) if mask else None
+    own = masked(mask, 1, tokens, tokens, rng).reshape(tokens, tokens) if mask else None
     return Case(tag, "", (x, memory, own, hidden), (d_model, n_heads, d_ff))
 
 
@@ -89,7 +91,7 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
-    return reading.call(reading.empty(reference.DecoderBlock, build), weights, inputs)[0]
+    return reading.call(reading.empty(reference.DecoderBlock, build), weights, inputs)
 
 
 # --- The block in steps, and the mistakes ------------------------------------------------------------------------
@@ -109,13 +111,13 @@ def network(x: Tensor, roles: Weights) -> Tensor:
     return rewriting.run(feed_forward.steps, (), (), (x,), of_layer(roles, "feed_forward"))
 
 
-def exchanged(roles: Weights, one: int, other: int) -> Weights:
+def exchanged(roles: Weights, first: int, second: int) -> Weights:
     """The roles with two norms in each other's place."""
-    names = {f"norm_{one}": f"norm_{other}", f"norm_{other}": f"norm_{one}"}
+    names = {f"norm_{first}": f"norm_{second}", f"norm_{second}": f"norm_{first}"}
     return {names.get(role[:6], role[:6]) + role[6:]: tensor for role, tensor in roles.items()}
 
 
-def steps(
+def branches(
     x: Tensor,
     memory: Tensor,
     mask: Mask,
@@ -145,7 +147,7 @@ def steps(
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     known = (item for mistake in MISTAKES for item in mistake.changes.items())
-    return rewriting.run(steps, tuple(change for slip, change in known if slip in slips), build, inputs, weights)
+    return rewriting.run(branches, tuple(change for slip, change in known if slip in slips), build, inputs, weights)
 
 
 OWN = 'attend(read_{0}, read_{0}, mask, n_heads, roles, "self_attention")'
@@ -168,7 +170,7 @@ ORDER = "Read the task's table from top to bottom."
 
 MISTAKES = (
     known("unregistered"),
-    known("overwritten", "manners"),
+    known("overwritten", "contract"),
     replace(own_memory, change=("memory = read_2", "memory = stream_1")),
     replace(memory_asks, change='wrote_2 = attend(memory, read_2, memory_mask, n_heads, roles, "cross_attention")'),
     _own(
@@ -272,7 +274,7 @@ DECODER_BLOCK = Exercise(
         Criterion("mask", "the mask hides target tokens from the self-attention", 0.15),
         Criterion("memory_mask", "the memory mask hides source tokens from the cross-attention", 0.15),
         Criterion("gradients", "gradients reach x, the memory and all layers", 0.1),
-        Criterion("manners", "all layers registered, inputs stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all layers registered, inputs stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,
@@ -280,6 +282,7 @@ DECODER_BLOCK = Exercise(
     drawn=drawn,
     reference=right_answer,
     variation=variation,
+    steps=steps,
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.DecoderBlock, build), build[1]),
     needs=frozenset(

@@ -27,7 +27,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", (2, 2, 5, 4, 3, 7), visible, "padding", visible=True),
         case("mask", (3, *sizes(rng)), rng, "causal"),
         case("mask", (2, 2, 6, 4, 3, 13), rng, "twins"),
-        case("manners", (2, 2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
+        case("contract", (2, 2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
     ]
 
 
@@ -36,7 +36,7 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
-    return reading.call(reading.empty(reference.Encoder, build), weights, inputs)[0]
+    return reading.call(reading.empty(reference.Encoder, build), weights, inputs)
 
 
 def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
@@ -186,7 +186,7 @@ ENCODER = Exercise(
         Criterion("norm", "one more LayerNorm after the last block", 0.15),
         Criterion("mask", "the mask reaches every block", 0.15),
         Criterion("gradients", "gradients reach x and all parameters", 0.1),
-        Criterion("manners", "all blocks registered, x stays untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all blocks registered, x stays untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -43,7 +43,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", sizes(rng), rng, "causal", differentiate=True),
         case("mask", (2, 6, 4, 3, 13), rng, "twins"),
         case("mask", (4, 5, 3, 4, 7), rng, "causal", scale=5.0, single=False),  # scores of thousands, of either sign
-        case("manners", (2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
+        case("contract", (2, 3, 4, 5, 7), rng, "causal", dtype="float32"),
     ]
 
 
@@ -52,7 +52,7 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
-    return reading.call(reading.empty(reference.EncoderBlock, build), weights, inputs)[0]
+    return reading.call(reading.empty(reference.EncoderBlock, build), weights, inputs)
 
 
 def steps(
@@ -275,7 +275,7 @@ ENCODER_BLOCK = Exercise(
         Criterion("feed_forward", "the feed-forward half: norm, feed-forward network, sum", 0.25),
         Criterion("mask", "padding and causal masks reach the attention", 0.2),
         Criterion("gradients", "gradients reach x and all parameters", 0.1),
-        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all layers registered, x stays untouched, float32 stays float32", 0.1),
     ),
     mistakes=(parts.UNREGISTERED, parts.OVERWRITTEN, *BY_HALF, *OWN, *MASK, *IN_NETWORK),
     cases=cases,

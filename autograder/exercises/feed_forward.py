@@ -1,5 +1,6 @@
 """FeedForward: two linear maps with a GELU between them (lab 5)."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,12 +39,13 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2, 5, 6), 11, visible, visible=True, differentiate=True),
         case("values", *sizes(3), rng, differentiate=True),
         replace(equal, label=equal.label + ", two tokens equal", inputs=(x,)),
+        case("values", (2, 3, 6), 6, rng),
         case("activation", (2, 3, 4), 7, visible, 0.2, visible=True),
         case("activation", *sizes(3), rng, 12.0),
         case("axes", (4, 5), 9, visible, visible=True),
         case("axes", *sizes(1), rng),
         case("axes", *sizes(4), rng, differentiate=True),
-        case("manners", (2, 3, 5), 13, rng, dtype="float32"),
+        case("contract", (2, 3, 5), 13, rng, dtype="float32"),
     ]
 
 
@@ -62,9 +64,20 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
-    """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation."""
+    """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation.
+
+    Where both are square, which is which and which way round is tried: the shapes no longer tell.
+    """
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
-    yield parts.fitted(dict(networks[0].tensors), "", *build) if networks else {}
+    read = parts.fitted(dict(networks[0].tensors), "", *build) if networks else {}
+    for step, other_step, turned in itertools.product((1, -1), (1, -1), (False, True)):
+        if not read or build[0] != build[1]:
+            yield read
+            continue
+        maps = [read[f"{part}.weight"] for part in ("expand", "shrink")[::step]]
+        biases = [read[f"{part}.bias"] for part in ("expand", "shrink")[::other_step]]
+        values = [m.mT if turned else m for m in maps] + biases
+        yield read | dict(zip(("expand.weight", "shrink.weight", "expand.bias", "shrink.bias"), values, strict=True))
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
@@ -226,7 +239,7 @@ FEED_FORWARD = Exercise(
         Criterion("activation", "GELU between the two maps, and nowhere else", 0.2),
         Criterion("axes", "any number of leading axes", 0.1),
         Criterion("gradients", "gradients reach x and both maps", 0.1),
-        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all layers registered, x stays untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -33,6 +33,12 @@ def cases(rng: np.random.Generator) -> list[Case]:
                 rows[row, place - 1, end] = SURE
         before = source.normal(size=(length, n_target, n_target))
         before[..., end] = 0.0
+        for row, place in enumerate(ends):  # every row that is free to tells how it was begun
+            while (
+                place != 1 and len({int((rows[row, 0] + before[0, token]).argmax()) for token in (0, end, start)}) < 3
+            ):
+                rows[row, 0] = 2 * source.normal(size=n_target)
+                rows[row, 0, end] = -SURE
         model = {"$make": "next_logits", "rows": rows, "before": before}
         when = ", ".join("never" if place is None else str(place) for place in ends)
         label = f"batch {batch}, rows end after {when} tokens, max_tokens {max_tokens}"
@@ -58,7 +64,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     start, end = 1, 2  # always: another model may give other texts for the same arguments
     rows = 2 * rng.normal(size=(batch, max_tokens + 2, n_target))
     before = rng.normal(size=(max_tokens + 2, n_target, n_target))
-    rows[..., end] -= SURE * (rng.random((batch, max_tokens + 2)) < 0.7)
+    # Where a row ends is its own: a wrong token changes what is written, never how much.
+    rows[..., end] = np.where(rng.random((batch, max_tokens + 2)) < 0.2, SURE, -SURE)
     model = {"$make": "next_logits", "rows": rows, "before": before}
     return Case("values", "", (model, start, end, max_tokens, batch))
 
@@ -71,12 +78,12 @@ class _Model:
     def __init__(self, next_logits: Callable[[Tensor], Tensor]):
         self.next_logits, self.tokens = next_logits, None
 
-    def encode(self, source: Tensor, mask: None) -> tuple[None, None]:
-        return None, None
+    def encode(self, source: Tensor, mask: None) -> None:
+        return None
 
-    def decode(self, token: Tensor, *_: Any) -> tuple[Tensor, None, None]:
+    def decode(self, token: Tensor, *_: Any) -> Tensor:
         self.tokens = token if self.tokens is None else torch.cat([self.tokens, token], dim=1)
-        return self.next_logits(self.tokens)[:, -1:], None, None
+        return self.next_logits(self.tokens)[:, -1:]
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:

@@ -26,7 +26,7 @@ OVERWRITTEN = mistake(
     "sequence_loss.overwritten",
     "Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
     sign=lambda seen: seen.input_changed,
-    costs=("manners",),
+    costs=("contract",),
 )
 
 LEADING = (Axis("batch", most=4), Axis("tokens", long=70))  # whatever stands before the last axis

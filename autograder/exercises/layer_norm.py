@@ -242,7 +242,7 @@ LAYER_NORM = Exercise(
         Criterion("shapes", "any number of leading axes", 0.1),
         Criterion("gradients", "gradients reach x, γ and β", 0.1),
         Criterion(
-            "manners", "γ and β are parameters and start at 1 and 0, x stays untouched, float32 stays float32", 0.1
+            "contract", "γ and β are parameters and start at 1 and 0, x stays untouched, float32 stays float32", 0.1
         ),
     ),
     mistakes=MISTAKES,

@@ -271,7 +271,7 @@ LAYER_NORM_BACKWARD = Exercise(
         ),
         Criterion("small", "d_x with ε: tiny values, another ε, equal features", 0.1, _parts_agree(("small",), (0,))),
         Criterion("leading", "d_x with any number of leading axes", 0.1, _parts_agree(("leading",), (0,))),
-        Criterion("manners", "the arguments stay untouched, and the same call gives the same result", 0.1),
+        Criterion("contract", "the arguments stay untouched, and the same call gives the same result", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -13,7 +13,7 @@ def is_bool(cases: tuple[Case, ...], outputs: tuple[Any, ...]) -> tuple[bool, st
     kinds = {str(np.asarray(output).dtype) for output in outputs if output is not None}
     if kinds == {"bool"} and all(output is not None for output in outputs):
         return True, ""
-    return False, f"its dtype is {', '.join(sorted(kinds - {'bool'}))}" if kinds - {"bool"} else "no mask to look at"
+    return False, "its dtype is not bool" if kinds - {"bool"} else "no mask to look at"
 
 
 # Mistakes of whatever ends with `return mask`.

@@ -65,7 +65,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", sizes(), rng, "padding"),
         case("mask", sizes(), rng, "causal", differentiate=True),
         case("mask", (6, 7, 5, 4), rng, "padding", single=False),
-        case("manners", (2, 3, 4, 5), rng, "causal", dtype="float32"),
+        case("contract", (2, 3, 4, 5), rng, "causal", dtype="float32"),
     ]
 
 
@@ -246,7 +246,7 @@ MULTI_HEAD_SELF_ATTENTION = Exercise(
         Criterion("one_head", "a single head too", 0.1),
         Criterion("mask", "padding and causal masks are respected", 0.2),
         Criterion("gradients", "gradients reach x and all four maps", 0.1),
-        Criterion("manners", "all layers registered, x stays untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all layers registered, x stays untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -56,7 +56,7 @@ MISTAKES = (
         "multi_head_self_attention.overwritten",
         "Look for `-=`, `+=` or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
-        costs=("manners",),
+        costs=("contract",),
     ),
     mistake(
         "padding_mask.mask_inverted",
@@ -113,7 +113,7 @@ PADDING_MASK = Exercise(
         Criterion("values", "real tokens are True, filler is False", 0.5),
         Criterion("edges", "sequences without filler and without a token", 0.1),
         Criterion("dtype", "the mask is bool", 0.1, is_bool),
-        Criterion("manners", "lengths stays untouched, the same answer twice", 0.1),
+        Criterion("contract", "lengths stays untouched, the same answer twice", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -35,7 +35,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("channels", (4, 2, 3 * side, 3 * side), side, d_model, differentiate=True),
         case("channels", (3, 2, 4, 4), 4, d_model),  # a single patch of each
         case("sides", (3, 1, 4, 6), 2, 5, visible=True),
-        case("manners", (2, 3, 4, 4), 2, 5, dtype="float32"),
+        case("sides", (1, 1, 28, 14), 2, 5),  # as wide as the lab's digits, and other patches
+        case("contract", (2, 3, 4, 4), 2, 5, dtype="float32"),
     ]
 
 
@@ -156,7 +157,7 @@ PATCH_EMBEDDING = Exercise(
         Criterion("channels", "colour images", 0.2),
         Criterion("sides", "images that are higher or wider", 0.1),
         Criterion("gradients", "gradients reach the images and the map", 0.1),
-        Criterion("manners", "the map is registered, the images stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "the map is registered, the images stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

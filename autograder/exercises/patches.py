@@ -49,13 +49,13 @@ CUTTING = (
         squares = windows(images, patch_size)
         patches = images.reshape(flat_windows(squares).shape)
         """,
-        costs=("values", "channels", "sides"),
+        costs=("values", "channels"),
     ),
     mistake(
         "patchify.strided",
         "In memory, what do you step through first: the pixels of a patch's row, or the patches?",
         change="squares = windows_in_strides(images, patch_size)",
-        costs=("values", "channels", "sides"),
+        costs=("values", "channels"),
     ),
     mistake(
         "patchify.column_major",

@@ -29,7 +29,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("channels", (1, 2, 6, 6), 3, visible=True),
         case("channels", (batch, 3, 3 * side, 3 * side), side, differentiate=True),
         case("sides", (1, 1, 4, 6), 2, visible=True),
-        case("manners", (2, 3, 4, 4), 2, dtype="float32"),
+        case("sides", (1, 1, 28, 14), 2),  # as wide as the lab's digits, and other patches
+        case("contract", (2, 3, 4, 4), 2, dtype="float32"),
     ]
 
 
@@ -78,7 +79,7 @@ PATCHIFY = Exercise(
         Criterion("channels", "colour: the whole of one channel, then the next", 0.2),
         Criterion("sides", "images that are not square", 0.1),
         Criterion("gradients", "gradients reach the images", 0.1),
-        Criterion("manners", "the images stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "the images stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -27,7 +27,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", rng.normal(size=(batch, tokens, 2 * int(rng.integers(4, 8)))), 30),
         case("length", visible.normal(size=(3, 4, 6)), 4, visible=True),
         case("odd", rng.normal(size=(batch, tokens, 7)), 10),
-        Case("manners", "float32", (rng.normal(size=(2, 3, 8)),), (8, 5), dtype="float32"),
+        Case("contract", "float32", (rng.normal(size=(2, 3, 8)),), (8, 5), dtype="float32"),
     ]
 
 
@@ -128,7 +128,7 @@ POSITIONAL_ENCODING = Exercise(
         Criterion("length", "any length up to max_tokens, any batch", 0.2),
         Criterion("odd", "odd widths too", 0.1),
         Criterion("gradients", "the gradient reaches x", 0.1),
-        Criterion("manners", "the table is not trained, x stays untouched, float32 stays float32", 0.1),
+        Criterion("contract", "the table is not trained, x stays untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES + of_table(count="max_tokens", width=0),
     cases=cases,

@@ -26,7 +26,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2, 5, 6, 4, 3), visible, visible=True),
         case("values", tuple(rng.permutation([2, 3, 4, 5, 6])), rng),
         case("sizes", (2, 3, 4, 4, 4), visible, visible=True),
-        case("manners", (2, 3, 6, 5, 4), rng, dtype="float32"),
+        case("contract", (2, 3, 6, 5, 4), rng, dtype="float32"),
     ]
 
 
@@ -142,7 +142,7 @@ PROJECT_QKV = Exercise(
         Criterion("values", "each token projected by three maps, returned as q, k, v", 0.5),
         Criterion("sizes", "d_k = d_v = d_model too, and a single token", 0.2),
         Criterion("gradients", "gradients reach x and all three maps", 0.1),
-        Criterion("manners", "x and the maps stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "x and the maps stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

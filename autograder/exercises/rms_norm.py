@@ -253,7 +253,7 @@ RMS_NORM = Exercise(
         Criterion("small", "ε under the root: tiny values, another ε, a token of zeros", 0.2),
         Criterion("shapes", "any number of leading axes", 0.1),
         Criterion("gradients", "gradients reach x and γ", 0.1),
-        Criterion("manners", "γ is the only parameter and starts at 1, x stays untouched, float32 stays float32", 0.1),
+        Criterion("contract", "γ is the only parameter and starts at 1, x stays untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -64,7 +64,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", ((2,), 3, 6, 5), 4, rng, "random", differentiate=True),
         case("mask", ((2,), 5, 6, 5), 4, rng, "random", size=9.0, below=1.2e4, single=False),
         case("large", ((2,), 3, 4, 5), 6, rng, size=60.0, single=False),
-        case("manners", ((2,), 4, 4, 6), 3, rng, "causal", dtype="float32"),
+        case("contract", ((2,), 4, 4, 6), 3, rng, "causal", dtype="float32"),
     ]
 
 
@@ -280,7 +280,7 @@ SCALED_DOT_PRODUCT_ATTENTION = Exercise(
         Criterion("mask", "a hidden key gets no weight, and the others share it", 0.2),
         Criterion("large", "large scores do not overflow", 0.1),
         Criterion("gradients", "gradients reach q, k and v", 0.1),
-        Criterion("manners", "q, k, v and the mask stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "q, k, v and the mask stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -20,6 +20,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
     def case(tag: str, label: str, source: np.random.Generator, lengths: list[int], pad: int, **kwargs: Any) -> Case:
         size = kwargs.pop("size", 2.0)
         logits, tokens = _sequences(source, np.array(lengths), max(lengths), 8, pad, size)
+        if size > 100:
+            logits[0, 0, tokens[0, 1]] = 1e4  # so sure that the surprise is exactly 0
         return Case(
             tag, f"{label}, tokens of shape {tokens.shape}", (logits, tokens, pad), differentiate=True, **kwargs
         )

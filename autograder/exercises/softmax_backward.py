@@ -33,8 +33,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ) -> Case:
         weights = shares(source, shape, hidden, size)
         d_weights = source.normal(1.5, 2.0, shape)  # away from 0: what is added to all of a row must drop out
-        said = "some keys hidden, " if hidden else "weights near 0 and 1, " if size > 1 else ""
-        return Case(tag, f"{said}shape {shape}", (d_weights, weights), **kwargs)
+        trait = "some keys hidden, " if hidden else "weights near 0 and 1, " if size > 1 else ""
+        return Case(tag, f"{trait}shape {shape}", (d_weights, weights), **kwargs)
 
     visible = np.random.default_rng(20)
     return [
@@ -138,7 +138,7 @@ SOFTMAX_BACKWARD = Exercise(
         Criterion("values", "each score's own effect, less what it takes from the others", 0.5),
         Criterion("leading", "any number of leading axes, also none", 0.1),
         Criterion("mask", "weights of 0, and rows that are nearly sure", 0.2),
-        Criterion("manners", "the arguments stay untouched, and the same call gives the same result", 0.1),
+        Criterion("contract", "the arguments stay untouched, and the same call gives the same result", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -143,7 +143,7 @@ MISTAKES = (
         "vit.class_constant",
         "What makes a tensor a parameter of a module? Is it that tensor that you put in front?",
         change="class_token = torch.zeros_like(embedded[:1, :1])",
-        costs=("values", "gradients", "manners"),
+        costs=("values", "gradients", "contract"),
     ),
     mistake(
         "vit.no_positions",
@@ -186,7 +186,7 @@ MISTAKES = (
         "vit.repeated_block",
         "How often is a block made? Multiplying a list copies no module.",
         change="encoded = through(placed, [0] * n_layers, build, roles)",
-        costs=("depth", "manners"),
+        costs=("depth", "contract"),
     ),
     mistake(
         "vit.not_chained",
@@ -257,7 +257,7 @@ VIT = Exercise(
         Criterion("depth", "several blocks, one after the other", 0.1),
         Criterion("sizes", "colour, and any sizes", 0.2),
         Criterion("gradients", "gradients reach the images and all parameters", 0.1),
-        Criterion("manners", "all is registered and learned, the images stay untouched, float32 stays float32", 0.1),
+        Criterion("contract", "all is registered and learned, the images stay untouched, float32 stays float32", 0.1),
     ),
     mistakes=MISTAKES,
     cases=cases,

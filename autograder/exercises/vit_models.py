@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from autograder import reading
@@ -41,7 +42,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("depth", 3, (6, 2, 1, n_classes, 8, 2, 4, 14), differentiate=True),
         case("sizes", 2, (4, 2, 3, 3, 8, 1, 2, 22), visible=True),
         case("sizes", 1, (6, 2, 3, n_classes, 15, 1, 5, 24)),
-        case("manners", 2, (6, 3, 1, 7, 8, 2, 2, 20), dtype="float32"),
+        case("contract", 2, (6, 3, 1, 7, 8, 2, 2, 20), dtype="float32"),
     ]
 
 
@@ -113,6 +114,14 @@ class _Left:
             return {}
         return {role: self.parameters.pop(fits[0])[1].reshape(-1, d_model)}
 
+    def rows(self, count: int, d_model: int) -> int:
+        """How many bare tensors hold so many tokens."""
+        own = (name for name in self.parameters if self._bare(name))
+        return sum(
+            self.parameters[name][1].shape[-1:] == (d_model,) and self.parameters[name][1].numel() == count * d_model
+            for name in own
+        )
+
     def _bare(self, name: str) -> bool:
         """Whether it is no part of a linear map or a norm."""
         owner, _, leaf = name.rpartition(".")
@@ -144,6 +153,9 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Sizes) -> I
     roles |= left.tokens("positions.table", (n_patches + 1, n_patches), d_model, where) or left.tokens(
         "positions.table", (1,), d_model, where, named=True
     )
+    if "positions.table" in roles and len(roles["positions.table"]) == n_patches and left.rows(1, d_model) > 1:
+        own = left.tokens("first", (1,), d_model, where, named=True)  # the place of [class] has a table of its own
+        roles["positions.table"] = torch.cat([*own.values(), roles["positions.table"]])
     demanded = {"embed.projection.bias": d_model, "head.bias": n_classes}
     roles = {role: reading.numbers(role, (size,)) for role, size in demanded.items()} | roles
     roles |= left.tokens("class_token", (1,), d_model, r"cls|class|tok")

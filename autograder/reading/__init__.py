@@ -1,7 +1,9 @@
 """How the judge reads the parameters of a module as the task's roles, whatever they are called and however they lie.
 
 `names` goes by names, shapes and the order of declaration; where no such reading fits, `effects` finds out what each
-parameter is by what it does, among the `places` that a tensor may have in the right answer.
+parameter is by what it does, among the `places` that a tensor may have in the right answer. Parameters that are less
+than a role are put together first (`grouping`), those that are more are cut. What was found in one model, `recipes`
+read in others.
 """
 
 from autograder.exercise import Roles
@@ -21,7 +23,8 @@ from autograder.reading.names import (
     role_of,
     units,
 )
-from autograder.reading.places import Place, Recipe, call, empty, places, roles_of, unsaid
+from autograder.reading.places import Place, call, empty, places, roles_of, unsaid
+from autograder.reading.recipes import Recipe
 
 __all__ = [
     "BETA",

@@ -1,34 +1,39 @@
 """Which parameter is what, by what each does: numbers go in, results and gradients come out."""
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from autograder.exercise import Parameter, Role, Roles, Weights
+from autograder.reading.grouping import Grouping, groupings
 from autograder.reading.names import Parameters, numbers
 from autograder.reading.places import (
     SHIFT,
     VECTORS,
+    Key,
     Place,
-    Recipe,
+    different,
     entry_numbers,
     last_word,
     may_be,
+    pieced,
     places,
-    recipe_of,
     said_role,
-    stacked,
-    stem,
-    unstacked,
 )
+from autograder.reading.recipes import Recipe, recipe_of
 
 Gradients = Mapping[str, np.ndarray | None]
 Run = Callable[[Mapping[str, np.ndarray]], tuple[np.ndarray, Gradients] | None]
 Answers = Callable[[Weights], Tensor]
 MAX_RUNS = 30
+MAX_PLACES = 6  # of one parameter that are tried where several are left
+MAX_ABSENT = 6  # ways in which biases may be missing that are tried
+MAX_PIECES = 5_000  # pieces of one parameter that are compared
 
 
 def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[Answers]) -> Recipe | None:
@@ -45,34 +50,96 @@ def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[
         run: the student's output and gradients with given numbers in the parameters; None if there are none.
         answers: the right answer, made of its roles; then others to try, where that is not what the student's does.
     """
-    for sooner in (True, False):
-        search = _Search(parameters, roles, run, sooner)
-        if (sooner or search.unsure) and (recipe := search.found(answers)):
+    for search in _searches(parameters, roles, run):
+        if recipe := search.found(answers):
             return recipe
     return None
 
 
-class _Search:
-    """One way to begin; sooner: where sizes leave open whether a tensor is a vector, believe what it looks like."""
+def _searches(parameters: Parameters, roles: Roles, run: Run) -> Iterator["_Search"]:
+    """The ways to begin: with the parameters as they are, then put together or cut, which may cost so many runs."""
+    first, *others = groupings(parameters, roles)
+    for sooner in (True, False):
+        search = _Search(parameters, roles, run, first, sooner)
+        if sooner or search.unsure:
+            yield search
+    left = itertools.repeat(None, 2 * MAX_RUNS)
 
-    def __init__(self, parameters: Parameters, roles: Roles, run: Run, sooner: bool):
-        self.stacks = stacked(parameters, roles)
-        self.whole, self.roles, self.run, self.runs = parameters, roles, run, 0
-        self.parameters = parameters = unstacked(parameters, self.stacks)
-        self.numbered = entry_numbers(roles)
+    def counted(values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Gradients] | None:
+        return run(values) if next(left, 0) is None else None
+
+    for grouping in (first, *others):
+        sizes = {tensor.numel() for _, tensor in grouping.of(parameters).values()}
+        if all(places(roles, sizes).values()):
+            ways = [None] if grouping is not first else []
+        else:
+            ways = _absent(parameters, roles)
+        for absent, sooner in itertools.product(ways, (True, False)):
+            search = _Search(parameters, roles, counted, grouping, sooner, absent)
+            if sooner or search.unsure:
+                yield search
+
+
+def _absent(parameters: Parameters, roles: Roles) -> list[frozenset[str]]:
+    """The kinds of bias that the student's may be without, as the number of all entries has it."""
+    sizes: dict[str, int] = {}
+    for role in roles.values():
+        sizes[role.kind] = sizes.get(role.kind, 0) + math.prod(role.shape)
+    missing = sum(sizes.values()) - sum(tensor.numel() for _, tensor in parameters.values())
+    kinds = [kind for kind in sizes if kind.endswith("bias")]
+    subsets = itertools.chain.from_iterable(itertools.combinations(kinds, n) for n in range(len(kinds) + 1))
+    fitting = (frozenset(subset) for subset in subsets if sum(sizes[kind] for kind in subset) == missing)
+    return list(itertools.islice(fitting, MAX_ABSENT))
+
+
+class _Search:
+    """One way to begin.
+
+    Args:
+        grouping: of the parameters.
+        sooner: where sizes leave open whether a tensor is a vector, believe what it looks like.
+        absent: the kinds of role that the student does not have, where tensors that have no place are cut into pieces
+            that have one; None: they are not cut.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        roles: Roles,
+        run: Run,
+        grouping: Grouping,
+        sooner: bool,
+        absent: frozenset[str] | None = None,
+    ):
+        self.whole, self.grouping, self.roles, self.run, self.runs = parameters, grouping, roles, run, 0
+        self.parameters = parameters = grouping.of(parameters)
+        self.numbered, self.absent = entry_numbers(roles), absent or frozenset()
         every = places(roles, {tensor.numel() for _, tensor in parameters.values()})
+        self.cuts = absent is not None
         starts = sum(tensor.numel() for _, tensor in self._gains())
         self.by_start = starts == sum(math.prod(role.shape) for role in roles.values() if role.is_gain)
-        gains = {parameter.name for parameter, _ in self._gains()} if self.by_start else None
+        self.gains = {parameter.name for parameter, _ in self._gains()} if self.by_start else None
         self.open: dict[str, list[Place]] = {}
         self.unsure = False
         for name, (parameter, tensor) in parameters.items():
-            fits = [place for place in every[tensor.numel()] if may_be(parameter, place, gains)]
-            vectors = [place for place in fits if place.key[0][-1].endswith(VECTORS)]
+            fits = self._allowed(parameter, every[tensor.numel()])
+            vectors = [place for place in fits if place.kinds[-1].endswith(VECTORS)]
             matrices = [place for place in fits if place not in vectors]
             looks = parameter.constant == 0 or sum(n > 1 for n in parameter.shape) < 2
             self.open[name] = (vectors or matrices) if looks is sooner else (matrices or vectors)
             self.unsure |= bool(vectors and matrices)
+        self.pieces: dict[str, list[Place]] = {}  # that a parameter may be cut into, as far as one has asked
+        ends = itertools.accumulate((tensor.numel() for _, tensor in self.whole.values()), initial=0)
+        numbers_ = {
+            name: (parameter, torch.arange(tensor.numel()).view(tensor.shape) + at)
+            for (name, (parameter, tensor)), at in zip(self.whole.items(), ends, strict=False)
+        }
+        self.entries = {name: tensor.numpy().ravel() for name, (_, tensor) in grouping.of(numbers_).items()}
+
+    def _allowed(self, parameter: Parameter, found: list[Place]) -> list[Place]:
+        """Different places that the parameter's name and start allow, of roles that are there."""
+        fits = (place for place in found if not self.absent.intersection(place.kinds))
+        return different(place for place in fits if may_be(parameter, place, self.gains))
 
     def _gains(self) -> list[tuple[Parameter, Tensor]]:
         """The parameters that start from 1, as the gain of a norm does."""
@@ -80,26 +147,31 @@ class _Search:
 
     def found(self, answers: Sequence[Answers]) -> Recipe | None:
         base = np.concatenate([self._start(role) for role in self.roles.values()])
-        chosen = {name: own[0] for name, own in self.open.items() if len(own) == 1}
+        sure = not self.cuts  # else what has a place by its size may have none
+        chosen = {name: own[0] for name, own in self.open.items() if len(own) == 1 and sure}
         student = {}
         for name, own in self.open.items():
-            values = base[own[0].entries] if own else np.zeros(self.parameters[name][1].numel())
+            values = base[own[0].entries] if own else np.full(len(self.entries[name]), 0.1 * self.cuts)
             student[name] = values
         begun = self._with_own(student, base, chosen)
-        told = self._told(begun[0])
+        response = self._told(begun[0])
         for answer in answers:
-            places = self._from(answer, *begun, chosen, told)
-            recipe = None if places is None else recipe_of(self.parameters, places, self.stacks)
+            places = self._from(answer, *begun, chosen, response)
+            recipe = None if places is None else recipe_of(self.parameters, places, self.grouping)
             if recipe is not None:
                 return recipe
         return None
 
     def _start(self, role: Role) -> np.ndarray:
-        """Numbers for a role to begin with: gains all the same vector, matrices a number, everything else 0."""
+        """Numbers for a role to begin with: gains all the same vector, matrices a number, everything else 0.
+
+        Where a tensor is to be cut, biases get the number of the matrices: so it makes no difference where.
+        """
         size = math.prod(role.shape)
         if role.is_gain and self.by_start:
             return np.cos(np.arange(1.0, size + 1))
-        return np.full(size, 0.0 if role.kind.endswith(VECTORS) else 0.1)
+        zero = role.kind in self.absent if self.cuts else role.kind.endswith(VECTORS)
+        return np.full(size, 0.0 if zero else 0.1)
 
     def _with_own(
         self, student: dict[str, np.ndarray], flat: np.ndarray, chosen: dict[str, Place]
@@ -117,13 +189,13 @@ class _Search:
         student: dict[str, np.ndarray],
         flat: np.ndarray,
         chosen: dict[str, Place],
-        told: tuple[np.ndarray, dict[str, np.ndarray]] | None,
+        response: tuple[np.ndarray, dict[str, np.ndarray]] | None,
     ) -> dict[str, Place] | None:
         """Places for all parameters, of which some are chosen; None: there are none."""
         wanted = self._wanted(answer, flat)
-        if told is None or wanted is None or told[0].shape != wanted[0].shape:
+        if response is None or wanted is None or response[0].shape != wanted[0].shape:
             return None
-        if not np.abs(told[0] - wanted[0]).max(initial=0.0) <= 1e-6 * max(1e-3, np.abs(wanted[0]).max(initial=0.0)):
+        if not np.abs(response[0] - wanted[0]).max(initial=0.0) <= 1e-6 * max(1e-3, np.abs(wanted[0]).max(initial=0.0)):
             return None
         used = np.concatenate([np.zeros(0, dtype=int), *(place.entries for place in chosen.values())])
         taken = np.zeros(len(flat), dtype=bool)
@@ -132,12 +204,12 @@ class _Search:
         for name in self.open:
             if name in chosen:
                 continue
-            fits[name] = self._fitting(name, told[1][name], wanted[1], taken)
+            fits[name] = self._fitting(name, response[1][name], wanted[1], taken)
             if not fits[name]:
                 return None
         if not fits:
             return chosen
-        idle = all(not np.abs(told[1][name]).max(initial=0.0) > 1e-12 for name in fits)
+        idle = all(not np.abs(response[1][name]).max(initial=0.0) > 1e-12 for name in fits)
         sure = dict[str, Place]()
         for name, own in fits.items():  # what does nothing, as a bias of the keys, may have any place
             free = [place for place in own if not taken[place.entries].any()]
@@ -147,8 +219,8 @@ class _Search:
         if sure:
             return self._further(answer, student, flat, chosen | sure)
         # Nothing is sure: try what does something before what does nothing, as it was declared.
-        name = min(fits, key=lambda n: not np.abs(told[1][n]).max(initial=0.0) > 1e-12)
-        for place in fits[name][:6]:
+        name = min(fits, key=lambda n: not np.abs(response[1][n]).max(initial=0.0) > 1e-12)
+        for place in fits[name][:MAX_PLACES]:
             if (places := self._further(answer, student, flat, chosen | {name: place})) is not None:
                 return places
         return None
@@ -162,33 +234,72 @@ class _Search:
     def _fitting(self, name: str, gradient: np.ndarray, wanted: np.ndarray, taken: np.ndarray) -> list[Place]:
         """The places where every entry has the gradient that it should have; different ones only."""
         near = 1e-6 * np.abs(gradient).max(initial=0.0) + 1e-9 * max(1e-3, np.abs(wanted).max(initial=0.0))
-        found, seen = [], set[bytes]()
-        for place in self.open[name]:
-            if taken[place.entries].any() or (key := place.entries.tobytes()) in seen:
-                continue
-            if (np.abs(wanted[place.entries] - gradient) <= near).all():
-                seen.add(key)
-                found.append(place)
+        found = [
+            place
+            for place in self.open[name]
+            if not taken[place.entries].any() and (np.abs(wanted[place.entries] - gradient) <= near).all()
+        ]
+        if not found and self.cuts:
+            found = self._pieced(name, gradient, wanted, taken, near)
         if not found and said_role(name) is None and not np.abs(gradient).max(initial=0.0) > near:
-            found.append(Place(((), False, ()), -1, 0, np.zeros(0, dtype=int)))  # it is not used at all
+            found.append(Place(Key((), False, ()), -1, 0, np.zeros(0, dtype=int)))  # it is not used at all
         return found
+
+    def _pieced(
+        self, name: str, gradient: np.ndarray, wanted: np.ndarray, taken: np.ndarray, near: float
+    ) -> list[Place]:
+        """The same for a tensor that is cut along one of its axes into pieces, each of which has a place."""
+        shape = tuple(self.parameters[name][1].shape)
+        if name not in self.pieces:
+            fitting = (
+                place for own in places(self.roles).values() for place in own if len(place.entries) <= len(gradient)
+            )
+            every = sorted(fitting, key=lambda place: len(place.kinds))
+            self.pieces[name] = self._allowed(replace(self.parameters[name][0], shape=()), every)
+        left = MAX_PIECES
+
+        def pieces(numbers: np.ndarray, row: int, before: tuple[Place, ...], used: np.ndarray) -> Iterator[list[Place]]:
+            nonlocal left
+            if not len(numbers):
+                yield [*before]
+            for place in self.pieces[name]:
+                size = len(place.entries)
+                if size > len(numbers) or size % row or (before and not _together(before[0], place)):
+                    continue
+                if (left := left - 1) < 0:
+                    return
+                if not used[place.entries].any() and (np.abs(wanted[place.entries] - numbers[:size]) <= near).all():
+                    now = used.copy()
+                    now[place.entries] = True
+                    yield from pieces(numbers[size:], row, (*before, place), now)
+
+        found = list[Place]()
+        for axis, length in enumerate(shape):
+            flattened = np.moveaxis(gradient.reshape(shape), axis, 0).ravel()
+            ways = pieces(flattened, len(flattened) // length, (), taken)
+            found += [pieced(way, axis, shape) for way in itertools.islice(ways, 2 * MAX_PLACES)]
+        return different(found)
 
     def _told(self, student: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]] | None:
         """The student's output with these numbers, and the gradients by them."""
         self.runs += 1
         if self.runs > MAX_RUNS:
             return None
-        rows, shapes = iter(student.values()), {name: tuple(t.shape) for name, (_, t) in self.whole.items()}
-        counts = {name: shape[0] if stem(name) in self.stacks else 1 for name, shape in shapes.items()}
-        told = self.run({n: np.concatenate([next(rows) for _ in range(counts[n])]).reshape(shapes[n]) for n in shapes})
-        if told is None:
+        shapes = {name: tuple(tensor.shape) for name, (_, tensor) in self.whole.items()}
+        ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+        flat = np.zeros(ends[-1])
+        for name, values in student.items():
+            flat[self.entries[name]] = values
+        parts = zip(shapes.items(), np.split(flat, ends[:-1]), strict=True)
+        response = self.run({name: part.reshape(shape) for (name, shape), part in parts})
+        if response is None:
             return None
-        pieces: list[np.ndarray] = []
-        for name, count in counts.items():
-            if (gradient := told[1].get(name)) is None or gradient.shape != shapes[name]:
-                return None
-            pieces += np.split(gradient.astype(float).ravel(), count)
-        return told[0], dict(zip(student, pieces, strict=True))
+        found = [response[1].get(name) for name in shapes]
+        gradients = [np.asarray(g, dtype=float) for g in found if g is not None]
+        if [gradient.shape for gradient in gradients] != [*shapes.values()]:
+            return None
+        gradient = np.concatenate([gradient.ravel() for gradient in gradients])
+        return response[0], {name: gradient[self.entries[name]] for name in student}
 
     def _wanted(self, answer: Answers, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """The same of the right answer."""
@@ -202,6 +313,12 @@ class _Search:
         except Exception:  # the student's tensors may have any shape
             return None
         return output.detach().numpy(), gradient.numpy()
+
+
+def _together(first: Place, second: Place) -> bool:
+    """Whether both are of the same layer, and of the same head if of one."""
+    assert isinstance(first.key, Key) and isinstance(second.key, Key)
+    return (first.layer, first.head, first.key.of_head) == (second.layer, second.head, second.key.of_head)
 
 
 def cotangent(shape: tuple[int, ...]) -> Tensor:

@@ -212,9 +212,9 @@ def _feed_forwards(found: list[Unit], d_model: int) -> list[Unit]:
         used = [*pair]
         if raw:  # biases are bare tensors too, one as wide as a token, one as what is inside
             for size in shape:
-                used += [vector for vector in vectors if len(vector.tensors[""]) == size][:1]
+                used += [vector for vector in vectors if len(vector.tensors[""]) == size and vector not in used][:1]
             vectors = [vector for vector in vectors if vector not in used]
-        biases = {len(unit.tensors[""]): unit.tensors[""] for unit in used[2:]}
+        biases = [unit.tensors[""] for unit in sorted(used[2:], key=found.index)]
         name = _shared(first.name, second.name)
         place = max(found.index(unit) for unit in pair)
         joined.append((place, Unit("feed_forward", name, _as_feed_forward(pair, biases, d_model)), used))
@@ -232,14 +232,15 @@ def _is_wide(unit: Unit, d_model: int) -> bool:
     return unit.kind in ("linear", "tensor") and _matrix(unit).dim() == 2 and d_model in _matrix(unit).shape
 
 
-def _as_feed_forward(pair: list[Unit], biases: dict[int, Tensor], d_model: int) -> Weights:
-    """Two maps as `expand` and `shrink`; bare matrices multiply from the right, as in x @ W."""
+def _as_feed_forward(pair: list[Unit], biases: list[Tensor], d_model: int) -> Weights:
+    """Two maps as `expand` and `shrink`, in this order if both are square; bare matrices are read as in x @ W."""
     weights = {}
     for unit in pair:
         matrix = _matrix(unit).T if unit.kind == "tensor" else _matrix(unit)
-        role = "expand" if matrix.shape[1] == d_model else "shrink"
+        role = "expand" if matrix.shape[1] == d_model and "expand.weight" not in weights else "shrink"
         weights[f"{role}.weight"] = matrix
-        bias = unit.tensors.get("bias", biases.get(len(matrix)) if unit.kind == "tensor" else None)
+        at = next((n for n, bias in enumerate(biases) if len(bias) == len(matrix)), None)
+        bias = biases.pop(at) if at is not None and unit.kind == "tensor" else unit.tensors.get("bias")
         if bias is not None:
             weights[f"{role}.bias"] = bias
     return weights
@@ -316,8 +317,8 @@ def orders(
     elif len(roles) == 1 and not last:
         yield in_sequence(False, False, 0)
     else:
-        one = _only_block(among or found)
-        yield from (in_blocks([one], way) if one else in_sequence(not way % 2, False, 0) for way in ways)
+        single = _only_block(among or found)
+        yield from (in_blocks([single], way) if single else in_sequence(not way % 2, False, 0) for way in ways)
         for last_first, by_role, way in itertools.product((False, True) if last else (False,), (True, False), ways):
             yield in_sequence(by_role, last_first, way)
 

@@ -4,17 +4,17 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.func import functional_call
 
 from autograder.exercise import Build, Inputs, Parameter, Role, Roles, Weights
-from autograder.reading.names import Parameters, numbers, role_of
+from autograder.reading.names import Parameters, role_of
 
 
 @functools.cache
@@ -60,7 +60,6 @@ def roles_of(module: nn.Module, n_heads: int = 1, demanded: Sequence[str] = ()) 
         if map_ in IN_FAMILIES[:3] or (map_ == "w_o" and leaf == "weight"):
             cut = int(map_ == "w_o")
             sides[cut] = (n_heads, sides[cut][0] // n_heads)
-        sides = [side for side in sides if math.prod(side) > 1]
         family = f"{owner.rpartition('.')[0]} {leaf}" if map_ in IN_FAMILIES else owner if leaf != "weight" else name
         optional = leaf == "bias" and map_ not in demanded
         layer = int(numbered[2]) if numbered else -1
@@ -68,7 +67,19 @@ def roles_of(module: nn.Module, n_heads: int = 1, demanded: Sequence[str] = ()) 
     return found
 
 
-Key = tuple[tuple[str, ...], bool, tuple[int, ...]]
+class Key(NamedTuple):
+    """What is the same, of a place, in models of all sizes: the kinds of role, whether it is one head's, axes."""
+
+    kinds: tuple[str, ...]
+    of_head: bool
+    order: tuple[int, ...]
+
+
+class Cut(NamedTuple):
+    """The same of a tensor that is cut along an axis: a bias as the last row of its matrix, all roles in a vector."""
+
+    axis: int
+    pieces: tuple[Key, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +87,19 @@ class Place:
     """A way for a student's tensor to be part of the right answer: for each of its entries, which entry it is there.
 
     Attributes:
-        key: what is the same in models of all sizes: the kinds of role, whether it is one head's, the order of axes.
+        key: what is the same in models of all sizes.
         layer, head: whose.
         entries: numbers of entries, counted through all roles; empty for a tensor that is not used at all.
     """
 
-    key: Key
+    key: Key | Cut
     layer: int
     head: int
     entries: np.ndarray
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.key.kinds if isinstance(self.key, Key) else sum((piece.kinds for piece in self.key.pieces), ())
 
 
 @functools.cache
@@ -116,37 +131,67 @@ def _groups(roles: Roles) -> Iterator[tuple[tuple[str, ...], int, list[str]]]:
                     yield tuple(roles[name].kind for name in order), layer, list(order)
 
 
-def places(roles: Roles, sizes: set[int]) -> dict[int, list[Place]]:
-    """All places for tensors of so many entries, by that number, the simplest first."""
-    numbers_, found = entry_numbers(roles), {size: list[Place]() for size in sizes}
+def places(roles: Roles, sizes: set[int] | None = None) -> dict[int, list[Place]]:
+    """All places for tensors of so many entries, by that number, the simplest first; sizes: None: of any number."""
+    numbers_, found = entry_numbers(roles), {size: list[Place]() for size in sizes or ()}
+
+    def add(key: Key, layer: int, head: int, axes: np.ndarray) -> None:
+        found.setdefault(axes.size, []).append(Place(key, layer, head, axes.transpose(key.order).ravel()))
+
     for kinds, layer, names in _groups(roles):
         first, several = roles[names[0]], len(names) > 1
         same = all(roles[name].sides == first.sides for name in names)
         sides = first.sides if same else tuple((n,) for n in first.shape)
         total = len(names) * math.prod(first.shape)
         cut = next((at for at, side in enumerate(sides) if len(side) > 1), None)
-        if total in found:
+        if sizes is None or total in sizes:
             whole = np.stack([numbers_[name] for name in names]).reshape(len(names), *itertools.chain(*sides))
             lengths = ((1,) if several else ()) + tuple(map(len, sides))
             for order in _axis_orders(lengths):
-                axes = whole if several else whole[0]
-                found[total].append(Place((kinds, False, order), layer, 0, axes.transpose(order).ravel()))
-        if cut is None or total // sides[cut][0] not in found:
+                add(Key(kinds, False, order), layer, 0, whole if several else whole[0])
+        if cut is None or (sizes is not None and total // sides[cut][0] not in sizes):
             continue
         for head in range(sides[cut][0]):
             whole = np.stack([numbers_[name] for name in names]).reshape(len(names), *itertools.chain(*sides))
             axes = whole.take(head, 1 + cut)
             lengths = ((1,) if several else ()) + (1,) * len(sides)
             for order in _axis_orders(lengths):
-                part = (axes if several else axes[0]).transpose(order).ravel()
-                found[total // sides[cut][0]].append(Place((kinds, True, order), layer, head, part))
+                add(Key(kinds, True, order), layer, head, axes if several else axes[0])
     return found
+
+
+def different(found: Iterable[Place]) -> list[Place]:
+    """The first of those that are the same, as those are whose axes of size 1 only stand elsewhere."""
+    return list({place.entries.tobytes(): place for place in reversed([*found])}.values())[::-1]
+
+
+def pieced(pieces: Sequence[Place], axis: int, shape: Sequence[int]) -> Place:
+    """The place of a tensor of this shape that is cut along an axis into pieces of one layer."""
+    moved = shape[axis], *shape[:axis], *shape[axis + 1 :]
+    entries = np.moveaxis(np.concatenate([piece.entries for piece in pieces]).reshape(moved), 0, axis).ravel()
+    keys = tuple(piece.key for piece in pieces if isinstance(piece.key, Key))
+    return Place(Cut(axis, keys), pieces[0].layer, pieces[0].head, entries)
+
+
+def of_key(key: Key | Cut, shape: Sequence[int], every: dict[int, list[Place]]) -> list[Place]:
+    """The places that tensors of this shape may have by a key, one for each layer and head; every: all there are."""
+    if isinstance(key, Key):
+        return [place for place in every.get(math.prod(shape), ()) if place.key == key]
+    pieces = {(p.key, p.layer, p.head): p for own in every.values() for p in own if p.key in key.pieces}
+    owners = {(layer, head) for _, layer, head in pieces}
+    ways = ([pieces[piece, *owner] for piece in key.pieces if (piece, *owner) in pieces] for owner in sorted(owners))
+    size = math.prod(shape)
+    return [
+        pieced(way, key.axis, shape)
+        for way in ways
+        if len(way) == len(key.pieces) and sum(len(piece.entries) for piece in way) == size
+    ]
 
 
 def unsaid(parameters: Parameters, roles: Roles) -> set[str]:
     """The maps of attentions that no name speaks of, where these are several: which is which is a guess then."""
-    said = {letter for name in parameters for letter in said_role(name) or ""}
-    found = {name for name, role in roles.items() if (letter := attention_map(role.kind)) and letter not in said}
+    named = {letter for name in parameters for letter in said_role(name) or ""}
+    found = {name for name, role in roles.items() if (letter := attention_map(role.kind)) and letter not in named}
     return found if len({attention_map(roles[name].kind) for name in found}) > 1 else set()
 
 
@@ -169,45 +214,16 @@ def last_word(parameter: Parameter) -> str:
     return re.sub(r"(\.\d+)+$", "", parameter.name).rpartition(".")[2].lower()
 
 
-def stacked(parameters: Parameters, roles: Roles) -> frozenset[str]:
-    """The names, without their numbers, of tensors that are no role, but each of whose rows may be one."""
-    vectors, matrices = (
-        {math.prod(role.shape) for role in roles.values() if role.kind.endswith(VECTORS) is kind}
-        for kind in (True, False)
-    )
-    return frozenset(
-        stem(name)
-        for name, (parameter, tensor) in parameters.items()
-        if tensor.dim() > 1
-        and tensor.numel()
-        and tensor.numel() not in vectors | matrices
-        and tensor[0].numel() in (vectors if parameter.constant in (0, 1) else matrices if tensor.dim() > 2 else ())
-    )
-
-
-def unstacked(parameters: Parameters, stacks: frozenset[str]) -> dict[str, tuple[Parameter, Tensor]]:
-    """The parameters, with the rows of stacks in place of these."""
-    found = {}
-    for name, (parameter, tensor) in parameters.items():
-        if stem(name) in stacks:
-            rows = (
-                (replace(parameter, name=f"{name}.{i}", shape=tuple(row.shape)), row) for i, row in enumerate(tensor)
-            )
-            found |= {row[0].name: row for row in rows}
-        else:
-            found[name] = parameter, tensor
-    return found
-
-
 def may_be(parameter: Parameter, place: Place, gains: set[str] | None) -> bool:
     """Whether a parameter's name, and the values that it starts from, allow a place. Words for roles are believed.
 
     gains: the parameters that are known to be gains of norms; None: there are none.
     """
-    (*others, kind), leaf = place.key[0], last_word(parameter)
+    assert isinstance(place.key, Key)
+    (*others, kind), leaf = place.kinds, last_word(parameter)
     if gains is not None and (parameter.name in gains) != kind.endswith("gamma"):
         return False
-    if parameter.name.endswith(".weight") and len(parameter.shape) > 1 and place.key[2][-1] != max(place.key[2]):
+    if parameter.name.endswith(".weight") and len(parameter.shape) > 1 and place.key.order[-1] != max(place.key.order):
         return False  # the weight of a layer has its inputs last
     if others:
         return True
@@ -217,42 +233,6 @@ def may_be(parameter: Parameter, place: Place, gains: set[str] | None) -> bool:
         return leaf not in GAIN and parameter.constant != 1
     letter = attention_map(kind.replace("bias", "weight"))
     return letter is None or said_role(parameter.name) in (None, "qkv", "kv", letter)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A reading found in one model, for models of other sizes.
-
-    Attributes:
-        keys: for every name, its numbers left out: the places that tensors of this name take, each once.
-        sequence: for every such name, which of layer, place and head the declared order counts through first.
-        stacks: the names of those whose rows are tensors of their own.
-    """
-
-    keys: dict[str, list[Key]]
-    sequence: dict[str, tuple[tuple[int, ...], bool]]
-    stacks: frozenset[str]
-
-    def read(self, parameters: Parameters, roles: Roles) -> Weights:
-        """The roles, made of the parameters. KeyError: they cannot be."""
-        parameters = unstacked(parameters, self.stacks)
-        sizes = {tensor.numel() for _, tensor in parameters.values()}
-        every, chosen = places(roles, sizes), dict[str, Place]()
-        for stem, names in stems(parameters).items():
-            keys = self.keys[stem]
-            if not keys:
-                continue
-            fits = {
-                name: {
-                    (p.layer, keys.index(p.key), p.head): p for p in every[parameters[name][1].numel()] if p.key in keys
-                }
-                for name in names
-            }
-            order, last = self.sequence[stem]
-            slots = sorted({slot for own in fits.values() for slot in own}, key=lambda s: _counted(s, order, last))
-            for name, slot in zip(names, slots, strict=True):
-                chosen[name] = fits[name][slot]
-        return assembled(parameters, roles, chosen)
 
 
 def stems(parameters: Parameters) -> dict[str, list[str]]:
@@ -265,46 +245,3 @@ def stems(parameters: Parameters) -> dict[str, list[str]]:
 
 def stem(name: str) -> str:
     return re.sub(r"\d+", "#", name)
-
-
-def _counted(slot: tuple[int, int, int], order: tuple[int, ...], last: bool) -> tuple[int, ...]:
-    layer, key, head = slot
-    parts = (1_000_000 if layer < 0 and last else layer, key, head)
-    return tuple(parts[at] for at in order)
-
-
-def recipe_of(parameters: Parameters, chosen: Mapping[str, Place], stacks: frozenset[str]) -> Recipe | None:
-    """What the places have in common; None where layers or heads do not stand in the order of their declaration."""
-    keys, sequence = {}, {}
-    for stem, names in stems(parameters).items():
-        taken = [chosen[name] for name in names if len(chosen[name].entries)]
-        keys[stem] = list(dict.fromkeys(place.key for place in taken))
-        if taken and len(taken) < len(names):
-            return None
-        slots = [(place.layer, keys[stem].index(place.key), place.head) for place in taken]
-        ways = itertools.product(itertools.permutations(range(3)), (True, False))
-        fits = (way for way in ways if slots == sorted(slots, key=lambda slot: _counted(slot, *way)))
-        if (way := next(fits, None)) is None:
-            return None
-        sequence[stem] = way
-    return Recipe(keys, sequence, stacks)
-
-
-def assembled(parameters: Parameters, roles: Roles, chosen: Mapping[str, Place]) -> Weights:
-    """The roles' tensors made of the student's, so that gradients flow back. KeyError: one is not whole."""
-    entries = np.concatenate([np.zeros(0, dtype=int), *(place.entries for place in chosen.values())])
-    values = [parameters[name][1].flatten() for name, place in chosen.items() if len(place.entries)]
-    numbered = entry_numbers(roles)
-    count = sum(map(len, numbered.values()))
-    filled = np.bincount(entries, minlength=count)
-    flat = torch.zeros(count, dtype=torch.float64).index_put((torch.from_numpy(entries),), torch.cat(values))
-    weights = {}
-    for name, role in roles.items():
-        there = filled[numbered[name]]
-        if (there == 1).all():
-            weights[name] = flat[numbered[name][0] : numbered[name][-1] + 1].view(role.shape)
-        elif there.any():
-            raise KeyError(name)
-        elif role.kind.endswith("bias") and not role.optional:
-            weights[name] = numbers(name, role.shape)  # no zeros: then the answer differs, and a mistake can be found
-    return weights

@@ -14,6 +14,7 @@ from autograder.diagnosis.vocabulary.axes import largest, logarithms, mean, norm
 from autograder.diagnosis.vocabulary.kinds import Bias, Mask
 from autograder.diagnosis.vocabulary.layers import linear, merge_heads, split_heads
 from autograder.diagnosis.vocabulary.layout import (
+    after,
     alternate,
     arange,
     at_ids,
@@ -39,6 +40,7 @@ __all__ = [
     "VERBS",
     "Bias",
     "Mask",
+    "after",
     "alternate",
     "arange",
     "at_ids",
@@ -106,6 +108,7 @@ FAMILIES = (
     tuple(name for name in FUNCTIONS if name.startswith("merge_")),
     tuple(name for name in FUNCTIONS if name.startswith("hide")),
     ("alternate", "side_by_side"),
+    ("after", "before"),
     ("rows", "last_rows", "row_for_all"),
     ("without_last", "without_first"),
     ("less", "at_most", "greater", "at_least_as", "equal"),

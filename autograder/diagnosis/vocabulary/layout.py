@@ -30,6 +30,16 @@ def side_by_side(a: Tensor, b: Tensor, width: Size) -> Tensor:
     return torch.cat((a, b), -1)[..., :width]
 
 
+def after(earlier: Tensor, new: Tensor) -> Tensor:
+    """the joining of new tokens to earlier ones"""
+    return torch.cat((earlier, new), -2)
+
+
+def before(earlier: Tensor, new: Tensor) -> Tensor:
+    """new tokens in front of earlier ones"""
+    return torch.cat((new, earlier), -2)
+
+
 def looked_up(table: Tensor, ids: Tensor) -> Tensor:
     """the look-up"""
     return table[ids]

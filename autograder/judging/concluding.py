@@ -1,0 +1,178 @@
+"""The verdict: what is earned, the headline, the mistakes that are recognised, the first difference."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from autograder import points, probe
+from autograder.exercise import Mistake
+from autograder.judging.asking import Run, without_result
+from autograder.judging.comparing import Comparison, differing, near
+from autograder.judging.criteria import Findings, judge_apart, judge_by_response, judge_criteria, properties
+from autograder.judging.explaining import explain, known_mistakes, recognise_signs
+from autograder.judging.matching import compare, unread
+from autograder.judging.observing import follow_stages, locate, observe
+from autograder.judging.repeating import Repetition
+from autograder.judging.responding import hands_back_inputs
+from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
+from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
+
+MAX_OBSERVATIONS = 2  # sentences on what can be seen where nothing explains it
+
+
+def nothing_to_compare(run: Run) -> Verdict | None:
+    """The verdict where no case came to a tensor, or where somebody else's code did the work; else None."""
+    exercise = run.trial.exercise
+    called = frozenset().union(*(outcome.called for outcome in run.outcomes))
+    errors = run.errors
+    called |= {error.message for error in errors if error.type == probe.Forbidden.__name__}
+    if forbidden := sorted(called & exercise.forbidden, key=lambda name: (name.startswith(("_", "native_")), name)):
+        headline = f"your code calls `{forbidden[0]}`. {exercise.forbidden_reason}"
+        return not_judged(exercise.name, headline, forbidden=forbidden[0])
+    if any(outcome.output is not None for outcome in run.outcomes):
+        return None
+    for error in errors:
+        if verdict := without_result(exercise, error):
+            return verdict
+    if not errors:
+        instead = in_place_of_result(run.outcomes[0].type)
+        return not_judged(exercise.name, f"it should return {exercise.returns}; it returned {instead}")
+    comparison = compare(run)
+    mistakes = recognise_signs(comparison)
+    if not mistakes and (cause := known_mistakes(comparison)):
+        mistakes = cause.mistakes
+    headline = f"it raised {errors[0].type}: {gist(errors[0].message)}"
+    return not_judged(exercise.name, headline, error_lines(errors[0]), mistakes)
+
+
+def conclude(comparison: Comparison, repetition: Repetition) -> Verdict:
+    """The verdict where there are results to compare."""
+    run, exercise = comparison.run, comparison.trial.exercise
+    findings = Findings.of(comparison, repetition)
+    results = judge_criteria(findings)
+    outcomes = zip(comparison.cases, run.outcomes, strict=True)
+    printed = next((outcome.printed for case, outcome in outcomes if case.visible and outcome.printed), "")
+    if all(result.holds for result in results):
+        compared = exercise.reference is not None
+        headline = f"all {len(run.outcomes)} cases agree." if compared else "everything that is asked for holds."
+        return Verdict(exercise.name, headline, tuple(results), printed=printed, properties=properties(comparison))
+    results, mistakes = _charge(findings, results)
+    return Verdict(
+        exercise.name,
+        _headline(findings, results, mistakes),
+        tuple(results),
+        mistakes,
+        _first_difference(comparison, repetition),
+        error_lines(run.errors[0]) if run.errors else (),
+        printed,
+        properties(comparison),
+    )
+
+
+def _charge(findings: Findings, results: list[Result]) -> tuple[list[Result], tuple[Mistake, ...]]:
+    """The results with those spared that only fail along with others, and the mistakes that are recognised."""
+    comparison, signs = findings.comparison, findings.signs
+    criteria = comparison.trial.exercise.criteria
+    explanation = explain(comparison, signs, findings.gaps)
+    cause, response = explanation.cause, explanation.response
+    has_parameters = comparison.run.parameters[0] or not comparison.trial.exercise.needs
+    if response and not cause and not findings.gaps and has_parameters:
+        both = zip(criteria, results, strict=True)
+        results = [judge_by_response(criterion, result, response) for criterion, result in both]
+    apart = judge_apart(findings, cause) if cause else None
+    uses_all = explanation.uses_all
+    if hands_back_inputs(comparison):
+        apart, uses_all = None, False
+    mistakes = signs + tuple(mistake for mistake in (cause.mistakes if cause else ()) if mistake not in signs)
+    return points.charged(criteria, results, apart, cause.slips if cause else (), uses_all), mistakes
+
+
+# --- The headline ------------------------------------------------------------------------------------------------
+
+
+def _headline(findings: Findings, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
+    """What is wrong, in one sentence or a few."""
+    comparison, repetition = findings.comparison, findings.repetition
+    errors = comparison.run.errors
+    headline = _how_many_agree(findings, results, mistakes)
+    if errors:
+        headline += f" {len(errors)} raised {errors[0].type}: {gist(errors[0].message)}"
+    if comparison.trial.exercise.reference is None or mistakes:
+        return headline
+    beginning = f"{headline.rstrip('.')}."
+    if where := locate(comparison):
+        return f"{beginning} Of all sizes that were tried, it goes wrong where {where}, and only there."
+    if all(comparison.right):
+        return headline
+    observations = observe(comparison, repetition)[:MAX_OBSERVATIONS]
+    return " ".join([beginning, *(f"{sentence}." for sentence in observations)])
+
+
+def _how_many_agree(findings: Findings, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
+    """How many results are right, or, where all are, what is not."""
+    comparison, repetition = findings.comparison, findings.repetition
+    right = repetition.steadily(comparison.right)
+    if comparison.trial.exercise.reference is None:
+        return next(result.note for result in results if not result.holds)
+    if mistakes and all(right):
+        return "all results are right, but see what is recognised below."
+    if all(comparison.right) and (sentences := [*repetition.unsteady.values(), *repetition.conditions]):
+        return f"right, but {sentences[0]}."
+    if all(right):
+        return f"all results are right, but {next(r.note or r.title for r in results if not r.holds)}."
+    if not (any(right) or mistakes) and (reason := unread(comparison)):
+        return f"{capitalised(reason)}: none of the ways to read them gives what your code returns."
+    return f"{sum(right)} of {len(comparison.cases)} cases agree."
+
+
+# --- The first difference ----------------------------------------------------------------------------------------
+
+
+def _first_difference(comparison: Comparison, repetition: Repetition) -> Difference | None:
+    """Where the first visible case differs whose numbers can be held beside the right ones; None if none does."""
+    right = repetition.steadily(comparison.right)
+    for i, case in enumerate(comparison.cases):
+        outputs, answer = comparison.run.outcomes[i].output, comparison.expected[i]
+        if not case.visible or right[i] or outputs is None or answer is None:
+            continue
+        if [got.shape for got in outputs] == [tuple(part.shape) for part in answer]:
+            return _difference(comparison, i)
+    return None
+
+
+def _difference(comparison: Comparison, i: int) -> Difference:
+    """Where case i first differs from the right answer, and how far the way to it was right."""
+    case, outputs, answer = comparison.cases[i], comparison.run.outcomes[i].output, comparison.expected[i]
+    assert outputs is not None and answer is not None  # or it would not be the case to show
+    for name, got, part in zip(comparison.trial.exercise.parts or ("",), outputs, answer, strict=True):
+        expected = part.detach().numpy()
+        if near(comparison.trial, i, got, expected):
+            continue
+        off = differing(got, expected)
+        if not off.any():  # the numbers agree; what kind of numbers they are does not
+            where = f"every place of {name}" if name else "every place"
+            return Difference(case.label, where, str(expected.dtype), str(got.dtype))
+        at = tuple(int(n) for n in np.argwhere(off)[0])
+        form = ".5g" if expected.dtype.kind == "f" else ""
+        numbers = expected.astype(float), got.astype(float)
+        return Difference(
+            case.label,
+            f"{name}[{', '.join(map(str, at))}]" if at else name or "the result",
+            f"{expected[at]:{form}}",
+            f"{got[at]:{form}}",
+            _extent(*numbers, off),
+            follow_stages(comparison, i),
+            Picture.of(*numbers, at, name),
+        )
+    return Difference(case.label, "the result", "what the task describes", "something else")
+
+
+def _extent(expected: np.ndarray, got: np.ndarray, off: np.ndarray) -> str:
+    """How many values differ, or by which factor all of them do, as a sentence."""
+    if not off.ndim:
+        return ""
+    if off.all() and expected.all() and np.isfinite(got).all() and np.isfinite(expected).all():
+        ratio = got / expected
+        if np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
+            return f"Every value is {ratio.mean():.4g} times the expected one."
+    return f"{int(off.sum())} of {off.size} values differ."

@@ -1,0 +1,245 @@
+"""Each criterion of an exercise: whether it holds, and a note."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autograder.exercise import Criterion, Mistake
+from autograder.judging.comparing import Comparison, agrees, all_gradient_gaps
+from autograder.judging.explaining import RAISES, Cause, recognise_signs
+from autograder.judging.matching import role_names, unread
+from autograder.judging.repeating import Repetition
+from autograder.judging.responding import Response
+from autograder.judging.wording import as_code, gist, in_place_of_result, with_article
+from autograder.verdict import Result
+
+Gaps = Mapping[int, list[str]]  # by case: the inputs and parameters whose gradients differ
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that is known before criteria are judged.
+
+    Attributes:
+        comparison: what agrees with the right answers.
+        repetition: what differs when calls are made again.
+        signs: the known mistakes that show in something other than outputs.
+        gaps: whose gradients differ, by case that agrees and was differentiated.
+    """
+
+    comparison: Comparison
+    repetition: Repetition
+    signs: tuple[Mistake, ...]
+    gaps: Gaps
+
+    @classmethod
+    def of(cls, comparison: Comparison, repetition: Repetition) -> "Findings":
+        """Look for signs, and compare the gradients."""
+        gaps = all_gradient_gaps(comparison.run, comparison.expected)
+        return cls(comparison, repetition, recognise_signs(comparison), gaps)
+
+
+def judge_criteria(findings: Findings) -> list[Result]:
+    """The results of all criteria, as they come out."""
+    comparison = findings.comparison
+    criteria = comparison.trial.exercise.criteria
+    right = findings.repetition.steadily(comparison.right)
+    results = [_result(findings, criterion, right, findings.gaps) for criterion in criteria]
+    compared = comparison.trial.exercise.reference is not None
+    if compared and all(result.holds for result in results) and not all(comparison.right):
+        return _every_case_counts(comparison, results)
+    return results
+
+
+def judge_apart(findings: Findings, cause: Cause) -> list[Result]:
+    """The results as they would be if what explains the student's outputs were right."""
+    comparison = findings.comparison
+    right = findings.repetition.steadily(
+        [
+            answer == RAISES
+            or agrees(comparison.run, i, answer)
+            or case.dtype != "float64"
+            or (answer is None and case.steps is not None)
+            for i, (answer, case) in enumerate(zip(cause.answers, comparison.cases, strict=True))
+        ]
+    )
+    gaps = all_gradient_gaps(comparison.run, cause.answers)
+    return [
+        Result(criterion.title, criterion.share, all(right))  # it would measure what is wrong
+        if criterion.measure
+        else _result(findings, criterion, right, gaps)
+        for criterion in comparison.trial.exercise.criteria
+    ]
+
+
+def judge_by_response(criterion: Criterion, result: Result, response: Response) -> Result:
+    """The result of "gradients" where no case agrees: whether they are those of what the student's code returns."""
+    if criterion.key != "gradients":
+        return result
+    if response.idle:
+        return replace(result, note=f"nothing depends on {as_code(response.idle)}")
+    if response.astray:
+        return replace(result, note=f"the gradient of {as_code(response.astray)} is not that of what your code returns")
+    return replace(result, holds=True, note="")
+
+
+def _every_case_counts(comparison: Comparison, results: list[Result]) -> list[Result]:
+    """Where what criteria measure holds and a case is wrong all the same, in whatever part: its criterion fails."""
+    criteria = comparison.trial.exercise.criteria
+    tags = {case.tag for case, right in zip(comparison.cases, comparison.right, strict=True) if not right}
+    note = f"{sum(comparison.right)} of {len(comparison.cases)} cases agree in all parts"
+    tags = tags & {criterion.key for criterion in criteria} or {criteria[-1].key}
+    return [
+        replace(result, holds=False, note=note) if criterion.key in tags else result
+        for criterion, result in zip(criteria, results, strict=True)
+    ]
+
+
+def _result(findings: Findings, criterion: Criterion, right: Sequence[bool], gaps: Gaps) -> Result:
+    exercise, repetition = findings.comparison.trial.exercise, findings.repetition
+    if criterion.measure is not None:
+        holds, note = _measured(findings.comparison, criterion)
+    else:
+        holds, note = _judged(findings, criterion.key, right, gaps)
+    if holds and criterion is _lightest(exercise.criteria):
+        declared = any(other.key == "contract" for other in exercise.criteria)
+        sentence = "".join([*repetition.conditions, *repetition.unsteady.values()][:1])
+        holds, note = _contract(findings) if declared else (not sentence, sentence)
+    return Result(criterion.title, criterion.share, holds, note)
+
+
+def _lightest(criteria: Sequence[Criterion]) -> Criterion | None:
+    """The criterion that is lost along with "contract", where that is worth nothing or not asked for."""
+    worth = [criterion for criterion in criteria if criterion.share]
+    return None if any(c.key == "contract" for c in worth) else min(worth, key=lambda criterion: criterion.share)
+
+
+def _measured(comparison: Comparison, criterion: Criterion) -> tuple[bool, str]:
+    """What a criterion measures from the student's outputs."""
+    assert criterion.measure is not None
+    exercise = comparison.trial.exercise
+    several = bool(exercise.parts)
+    outputs = [outcome.output for outcome in comparison.run.outcomes]
+    shown = tuple(output if output is None or several else output[0] for output in outputs)
+    try:
+        return criterion.measure(comparison.cases, shown)
+    except Exception:  # results may have any shape, and be any numbers
+        return False, f"cannot be measured: it should return {exercise.returns}"
+
+
+def _judged(findings: Findings, key: str, right: Sequence[bool], gaps: Gaps) -> tuple[bool, str]:
+    """Whether a criterion that measures nothing holds, and a note."""
+    comparison = findings.comparison
+    if key == "shape":
+        return _shape(comparison)
+    if key == "gradients":
+        return _gradients(comparison, gaps)
+    if key == "contract":
+        return _contract(findings)
+    cases = comparison.cases
+    chosen = [i for i, case in enumerate(cases) if case.tag == key]
+    n_agreeing = sum(right[i] for i in chosen)
+    hidden = [i for i, case in enumerate(cases) if not case.visible]
+    unseen = [i for i in hidden if i in chosen] or hidden  # what is known beforehand earns nothing
+    holds = n_agreeing == len(chosen) and (not unseen or any(right[i] for i in unseen))
+    words = "case agrees" if len(chosen) == 1 else "cases agree"
+    return holds, "" if holds else f"{n_agreeing} of {len(chosen)} {words}"
+
+
+def _shape(comparison: Comparison) -> tuple[bool, str]:
+    """The shape of every result."""
+    run, exercise = comparison.run, comparison.trial.exercise
+    if run.too_many:
+        return False, f"it returns {with_article(run.too_many)}; it should return {exercise.returns}"
+    for i, (case, outcome) in enumerate(zip(comparison.cases, run.outcomes, strict=True)):
+        wanted = comparison.trial.shapes(i)
+        if outcome.error:
+            return False, f"raises {outcome.error.type}" + (f" for {case.label}" if case.visible else "")
+        if outcome.shapes is None:
+            instead = in_place_of_result(outcome.type)
+            return False, f"should return {exercise.returns}; returns {instead}".rstrip(".")
+        if len(outcome.shapes) != len(wanted):
+            return False, f"returns {len(outcome.shapes)} results; should return {exercise.returns}"
+        for name, shape, right in zip(exercise.parts or ("a result",), outcome.shapes, wanted, strict=True):
+            if shape != right:
+                remedy = f", should be {right}" if case.visible else f"; it should be {exercise.returns}"
+                return False, f"{name} has shape {shape}{remedy}"
+    return True, ""
+
+
+def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
+    """The gradients of every case that agrees."""
+    differing = sorted({name for names in gaps.values() for name in names})
+    if differing:
+        errors = (outcome.backward_error for outcome in comparison.run.outcomes if outcome.backward_error)
+        if error := next(errors, ""):
+            return False, f"backward raised an error: {gist(error)}"
+        return False, f"the gradient of {as_code(differing)} is missing or differs"
+    if not _deciding(comparison, gaps):
+        return False, "no case agrees, so no gradient can be compared"
+    return True, ""
+
+
+def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[int]:
+    """Those of some differentiated cases that decide: hidden ones, where any was differentiated."""
+    every = [i for i, cotangents in enumerate(comparison.trial.cotangents) if cotangents is not None]
+    hidden = [i for i in every if not comparison.cases[i].visible] or every
+    return [i for i in differentiated if i in hidden]
+
+
+def _contract(findings: Findings) -> tuple[bool, str]:
+    """The contract of a call: inputs untouched, dtype kept, the same result again, parameters registered."""
+    comparison, run, exercise = findings.comparison, findings.comparison.run, findings.comparison.trial.exercise
+    if unseen := [sign for sign in findings.signs if not sign.computed]:
+        return False, unseen[0].title
+    if run.adopted:
+        return False, f"`{min(run.adopted)}` is not registered: `parameters()` does not list it"
+    if comparison.missing:
+        return False, unread(comparison) or f"no parameter found for {role_names(run, comparison.missing)}"
+    compared = any(criterion.key == "gradients" for criterion in exercise.criteria)
+    trained = all(parameter.trained for own in run.parameters for parameter, _ in own.values())
+    if exercise.needs and not compared and not trained:
+        return False, "a parameter does not require a gradient"
+    if sentences := (*findings.repetition.conditions, *findings.repetition.unsteady.values()):
+        return False, sentences[0]
+    for case, outcome in zip(comparison.cases, run.outcomes, strict=True):
+        floats = [dtype for dtype in outcome.dtypes if dtype not in ("int64", "bool")]
+        raised = outcome.error and not any(other.error for other in run.outcomes if other is not outcome)
+        if case.dtype == "float32" and (raised or any(dtype != "float32" for dtype in floats)):
+            return False, f"float32 in, {floats[0] if floats else 'an error'} out"
+    return True, ""
+
+
+# --- Properties --------------------------------------------------------------------------------------------------
+
+
+def properties(comparison: Comparison) -> tuple[tuple[str, bool], ...]:
+    """What else is known of the results, over all cases: a title, and whether it holds."""
+    run, exercise = comparison.run, comparison.trial.exercise
+    if all(outcome.output is None for outcome in run.outcomes):
+        return ()
+    known = [] if _finite(comparison) else [("every value is finite", False)]
+    for item in exercise.properties:
+        answers = [
+            item.holds(case, outcome.output if exercise.parts else outcome.output[0])
+            for i, (case, outcome) in enumerate(zip(comparison.cases, run.outcomes, strict=True))
+            if outcome.output is not None and run.fits(i)
+            if all(np.isfinite(part).all() for part in outcome.output)
+        ]
+        if decided := [bool(answer) for answer in answers if answer is not None]:
+            known.append((item.title, all(decided)))
+    return tuple(known)
+
+
+def _finite(comparison: Comparison) -> bool:
+    """Whether all numbers are finite where the right ones are; True where nothing says what is right."""
+    pairs = [
+        (got, part.detach().numpy())
+        for outcome, answer in zip(comparison.run.outcomes, comparison.expected, strict=True)
+        if outcome.output is not None and answer is not None and len(outcome.output) == len(answer)
+        for got, part in zip(outcome.output, answer, strict=True)
+    ]
+    if all(part.dtype.kind != "f" for _, part in pairs):
+        return True
+    return all(np.isfinite(got).all() for got, part in pairs if np.isfinite(part).all())

@@ -1,0 +1,249 @@
+"""What does exactly what the student's code did: known mistakes, a small change of the right answer, unused inputs."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder import diagnosis
+from autograder.exercise import Evidence, Mistake
+from autograder.judging.asking import Parameters
+from autograder.judging.comparing import (
+    Comparison,
+    Parts,
+    Reading,
+    agrees,
+    all_gradient_gaps,
+    calls,
+    computed,
+    gradient_gaps,
+    near,
+    reference,
+    shapes,
+)
+from autograder.judging.matching import MAX_DIAGNOSED, by_name
+from autograder.judging.responding import Response, respond
+from autograder.judging.wording import as_code
+
+MAX_CHOICES = 16  # of plain values for parameters without effect
+RAISES: Parts = ()  # in place of an answer: an error of the same kind
+MISFITS = {"RuntimeError", "IndexError", "ValueError", "AxisError"}  # the last is NumPy's IndexError
+
+
+@dataclass(frozen=True, eq=False)
+class Cause:
+    """What gives in every case what the student's code gives.
+
+    Attributes:
+        mistakes: known ones, or one that describes what was found by trying.
+        answers: for each case, what the mistakes give; `RAISES` where that is an error, None where it was not tried.
+        slips: of each slip in the code, the criteria that it breaks by itself; empty where nobody said.
+    """
+
+    mistakes: tuple[Mistake, ...]
+    answers: tuple[Parts | None, ...]
+    slips: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why results are wrong.
+
+    Attributes:
+        cause: None where nothing was found, or nothing is to be found.
+        response: to changed inputs and parameters, where it was tried.
+        uses_all: whether the result depends on every input and parameter that it should depend on.
+    """
+
+    cause: Cause | None
+    response: Response | None
+    uses_all: bool
+
+
+def recognise_signs(comparison: Comparison) -> tuple[Mistake, ...]:
+    """The known mistakes that show in something other than outputs."""
+    run = comparison.run
+    evidence = Evidence(
+        cases=comparison.cases,
+        parameters=tuple(p for name, (p, _) in run.parameters[0].items() if name not in run.adopted),
+        loose=run.description.loose,
+        right=frozenset(i for i, agreeing in enumerate(comparison.right) if agreeing),
+        errors=tuple(outcome.error.message for outcome in run.outcomes if outcome.error),
+        input_changed=any(changed is not None for changed in run.changed),
+        mappable=not run.adopted and all(answer is not None for answer in comparison.expected),
+    )
+    return tuple(m for m in comparison.trial.exercise.mistakes if m.sign and m.sign(evidence))
+
+
+def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[int, list[str]]) -> Explanation:
+    """Look for what explains wrong results, or gradients that differ (`gaps`).
+
+    Outputs say nothing where the weights could not be set: then a sign is the explanation.
+    """
+    all_right = all(comparison.right)
+    explained = signs and any(answer is None for answer in comparison.expected)
+    if comparison.trial.exercise.reference is None or explained or (all_right and not any(gaps.values())):
+        return Explanation(None, None, all_right)
+    cause = known_mistakes(comparison) or _small_change(comparison)
+    if cause and all(cause.slips):
+        return Explanation(cause, None, all_right)
+    response = respond(comparison)
+    idle = response.idle if response else []
+    if cause is None and (cause := _without_effect(comparison, idle)):
+        idle = []
+    return Explanation(cause, response, not idle and (response is not None or cause is not None))
+
+
+# --- Known mistakes ----------------------------------------------------------------------------------------------
+
+
+def known_mistakes(comparison: Comparison) -> Cause | None:
+    """The known mistakes, alone or two together, that do exactly what the student's code did."""
+    known = [mistake for mistake in comparison.trial.exercise.mistakes if mistake.computed]
+    alone = [(mistake,) for mistake in known]
+    pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
+    outputs_only: Cause | None = None
+    for weights in comparison.readings:
+        for group in itertools.chain(alone, pairs):
+            for keys in itertools.product(*(mistake.ways for mistake in group)):
+                answers = _reproduced(comparison, frozenset(keys), weights)
+                if answers is None:
+                    continue
+                cause = Cause(group, answers, tuple(mistake.costs for mistake in group))
+                if not any(all_gradient_gaps(comparison.run, answers).values()):
+                    return cause
+                outputs_only = outputs_only or cause  # another group may agree in the gradients too
+    return outputs_only
+
+
+def _reproduced(comparison: Comparison, switches: frozenset[str], weights: Reading) -> tuple[Parts | None, ...] | None:
+    """What mistakes switched on give in every case, if that is what the student's code did; else None.
+
+    Outputs, shapes and errors must be the same; where all outputs are right, the gradients must be the same.
+    """
+    run, trial = comparison.run, comparison.trial
+    if not trial.exercise.alters:
+        return None
+    answers: list[Parts | None] = [None] * len(trial.cases)
+    reproduced = False
+    # What was returned says more than what was raised, so those cases come first.
+    for i in sorted(range(len(trial.cases)), key=lambda i: run.outcomes[i].error is not None):
+        if trial.cases[i].dtype != "float64":
+            continue
+        error = run.outcomes[i].error
+        try:
+            answer = computed(trial, i, weights[i], trial.exercise.altered, switches)
+        except Exception as raised:  # the student's parameters may be of any shape: most mistakes do not fit them
+            # Where other cases came out the same, raising too is agreement; alone, it takes the same sizes.
+            if error is None or not _same_kind(error.type, type(raised).__name__):
+                return None
+            if not (reproduced or _sizes(error.message) == _sizes(str(raised)) != []):
+                return None
+            answers[i] = RAISES
+            continue
+        misfit = error is not None and error.type == "RuntimeError"  # torch's own
+        if misfit and reproduced and shapes(answer) != trial.shapes(i):
+            answers[i] = RAISES
+            continue  # a result that does not fit: what else is done with it may well raise
+        if not agrees(run, i, answer) or (all(comparison.right) and gradient_gaps(run, i, answer)):
+            return None
+        answers[i] = answer
+        reproduced = True
+    return tuple(answers)
+
+
+def _same_kind(first: str, second: str) -> bool:
+    """Whether two types of exception say the same: what doesn't fit together raises one of these."""
+    return first == second or {first, second} <= MISFITS
+
+
+def _sizes(message: str) -> list[str]:
+    """The numbers in an error message: of two errors about shapes that do not fit, what they have in common."""
+    return re.findall(r"\d+", message.split("\n")[0])
+
+
+# --- Changes that nobody listed ----------------------------------------------------------------------------------
+
+
+def _small_change(comparison: Comparison) -> Cause | None:
+    """The small change of the exercise's steps that does what the code did."""
+    run, trial, steps = comparison.run, comparison.trial, comparison.trial.exercise.steps
+    chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64" and case.drift == 1]
+    if steps is None or any(outcome.backward_error for outcome in run.outcomes) or comparison.missing:
+        return None
+    given = {i: calls(trial.cases[i], trial.inputs[i]) for i in chosen}
+    if not all(len(given[i]) == 1 or run.fits(i) for i in chosen):
+        return None  # which call went wrong cannot be told
+
+    def observed(i: int, call: int) -> diagnosis.Observed:
+        output, lengths = run.outcomes[i].output, trial.cases[i].steps or ()
+        if output is not None and len(lengths) > 1:
+            output = tuple(np.split(part, np.cumsum(lengths)[:-1], axis=1)[call] for part in output)
+        return diagnosis.Observed(
+            diagnosis.bound(steps, trial.cases[i].build, given[i][call], comparison.reading[i]),
+            output,
+            lambda n, part: near(trial, i, (output or ())[n], part.detach().numpy()),
+            lambda answer: len(lengths) > 1 or not gradient_gaps(run, i, answer),
+        )
+
+    tried = [(i, call) for i in chosen for call in _telling_calls(len(given[i]))]
+    change = diagnosis.explain(diagnosis.read(steps), [observed(i, call) for i, call in tried])
+    if change is None:
+        return None
+    answers: list[Parts | None] = [None] * len(trial.cases)
+    for (i, _), answer in zip(tried, change.answers, strict=True):
+        answers[i] = answer if len(given[i]) == 1 else None
+    how = "this one change" if len(change.edits) == 1 else "these two changes"
+    sentence = f"With {how}, right code gives in every case exactly what yours gives."
+    look = f"Compare how your code comes to {change.where} with what the task says."
+    mistake = Mistake(diagnosis.KEY, change.name, sentence, look)
+    return Cause((mistake,), tuple(answers), ((),) * len(change.edits))
+
+
+def _telling_calls(count: int) -> list[int]:
+    """The first two calls of so many, and the last two."""
+    return sorted({*range(count)[:2], *range(count)[-2:]})
+
+
+def _without_effect(comparison: Comparison, idle: list[str]) -> Cause | None:
+    """The mistake of not using some parameters, where all else is right."""
+    run = comparison.run
+    if not idle or not run.parameters[0].keys() >= set(idle):
+        return None
+    chosen = [i for i, case in enumerate(comparison.cases) if case.dtype == "float64" and run.outcomes[i].output]
+    for choice in itertools.islice(itertools.product((0, 1), repeat=len(idle)), MAX_CHOICES):
+        values = dict(zip(idle, choice, strict=True))
+        plain = replace(comparison, run=replace(run, parameters=tuple(_plain(own, values) for own in run.parameters)))
+        answers = {i: _first_agreeing(plain, i) for i in chosen}
+        if all(answers.values()):
+            has = "has" if len(idle) == 1 else "have"
+            sentence = "Whatever stands there, the result is the same; all else is right."
+            look = "Follow each parameter from `__init__` to the line that should use it."
+            mistake = Mistake(diagnosis.KEY, f"{as_code(idle)} {has} no effect", sentence, look)
+            return Cause((mistake,), tuple(answers.get(i) for i in range(len(comparison.cases))), ((),))
+    return None
+
+
+def _plain(parameters: Parameters, values: Mapping[str, int]) -> Parameters:
+    """Parameters of which some have plain values: 0 or 1, of square matrices the identity (0) or 0 (1)."""
+
+    def of(tensor: Tensor, choice: int) -> Tensor:
+        if tensor.dim() == 2 and tensor.shape[0] == tensor.shape[1]:
+            return torch.zeros_like(tensor) if choice else torch.eye(len(tensor))
+        return torch.ones_like(tensor) if choice else torch.zeros_like(tensor)
+
+    return {
+        name: (described, of(tensor, values[name]) if name in values else tensor)
+        for name, (described, tensor) in parameters.items()
+    }
+
+
+def _first_agreeing(comparison: Comparison, i: int) -> Parts | None:
+    """The right answer to case i under the first of the likeliest readings with which the student's agrees."""
+    readings = itertools.islice(by_name(comparison.run, i), MAX_DIAGNOSED)
+    answers = (reference(comparison.trial, i, weights) for weights in readings)
+    return next((answer for answer in answers if agrees(comparison.run, i, answer)), None)

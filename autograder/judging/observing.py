@@ -1,0 +1,328 @@
+"""What can be seen of wrong results that nothing explains: by inputs, relations and sizes, and on the way to them."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder import location, reading, relations
+from autograder.exercise import Case, Weights
+from autograder.judging.asking import Description, Trial, call, describe, leaf
+from autograder.judging.comparing import Comparison, as_parts, differing, largest, near, reference
+from autograder.judging.matching import compare, unread
+from autograder.judging.repeating import Repetition
+from autograder.judging.replies import Arrays
+from autograder.judging.wording import capitalised
+
+MAX_CASES, MAX_KINDS = 2, 3  # cases of each kind in which is asked how the result depends on its inputs; kinds
+MAX_NUMBERS, MAX_LARGEST = 5_000, 99  # in the inputs of such a case: how many, and the largest of them
+MAX_GUESSES = 3  # at which sizes the code goes wrong
+
+
+def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
+    """Say what can be seen of wrong results, the most telling first, as sentences without their ends."""
+    sentences = _by_shape(comparison) + _with_and_without(comparison) + _by_call(comparison)
+    if not repetition.unsteady:  # else chance, or what is kept from call to call, breaks them as well
+        sentences += _broken_relations(comparison)
+    sentences += [capitalised(sentence) for sentence in (*repetition.unsteady.values(), *repetition.conditions)][:1]
+    labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
+    if len(labels) < len(comparison.cases) / 4:
+        sentences.append(f"Only these cases are wrong: {'; '.join(labels)}")
+    sentences += relations.looks(_beside_expected(comparison), comparison.trial.exercise.parts)
+    return list(dict.fromkeys(sentences))
+
+
+def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[np.ndarray]]]:
+    """Of every case in float64 with a result in the right shape: it, the right one, and where they differ."""
+    run, trial = comparison.run, comparison.trial
+    compared = []
+    for i, answer in enumerate(comparison.expected):
+        outputs = run.outcomes[i].output
+        if answer is None or outputs is None or not run.fits(i) or trial.cases[i].dtype != "float64":
+            continue
+        expected = tuple(part.detach().numpy() for part in answer)
+        off = [
+            np.zeros(part.shape, bool) if near(trial, i, got, part) else differing(got, part)
+            for got, part in zip(outputs, expected, strict=True)
+        ]
+        compared.append((outputs, expected, off))
+    return compared
+
+
+def _by_shape(comparison: Comparison) -> list[str]:
+    """How the shape of every result of one part that does not fit differs from the right one."""
+    outcomes, parts = comparison.run.outcomes, comparison.trial.exercise.parts or ("the result",)
+    for n, name in enumerate(parts):
+        seen = [
+            (outputs[n], answer[n].detach().numpy())
+            for outputs, answer in zip((outcome.output for outcome in outcomes), comparison.expected, strict=True)
+            if outputs is not None and answer is not None and outputs[n].shape != tuple(answer[n].shape)
+        ]
+        if len(seen) > 1 and (how := relations.reshaped(seen)):
+            return [f"{capitalised(name) if name == 'the result' else name} {how}"]
+    return []
+
+
+def _with_and_without(comparison: Comparison) -> list[str]:
+    """An optional input, such as a mask, without which all is right, or with which all is."""
+    most = max(len(case.inputs) for case in comparison.cases)
+    inputs = [(*case.inputs, *[None] * (most - len(case.inputs))) for case in comparison.cases]
+    for n in range(most):
+        with_it = [comparison.right[i] for i, given in enumerate(inputs) if given[n] is not None]
+        without = [comparison.right[i] for i, given in enumerate(inputs) if given[n] is None]
+        if len(with_it) < 2 or len(without) < 2 or all(with_it) == all(without):
+            continue
+        right, word, wrong = (without, "without", with_it) if all(without) else (with_it, "with", without)
+        other, n_wrong = "with" if word == "without" else "without", wrong.count(False)
+        name = comparison.run.input_name(n)
+        return [f"All {len(right)} cases {word} {name} are right, and {n_wrong} of {len(wrong)} {other} it are not"]
+    return []
+
+
+CALLS = {  # of a text in several calls: the number of a call, and how many tokens it brings
+    "later calls that bring several tokens": lambda number, length: number > 0 and length > 1,
+    "later calls that bring one token": lambda number, length: number > 0 and length == 1,
+    "the third call and those after it": lambda number, length: number > 1,
+    "the second call and those after it": lambda number, length: number > 0,
+    "calls that bring several tokens": lambda number, length: length > 1,
+}
+
+
+def _by_call(comparison: Comparison) -> list[str]:
+    """Which calls go wrong, where a text comes in several and all others are right."""
+    seen = list[tuple[int, int, bool]]()
+    for i, (case, answer) in enumerate(zip(comparison.cases, comparison.expected, strict=True)):
+        outputs = comparison.run.outcomes[i].output
+        if case.steps is None or answer is None or outputs is None or not comparison.run.fits(i):
+            continue
+        ends = np.cumsum(case.steps)
+        for number, (end, length) in enumerate(zip(ends, case.steps, strict=True)):
+            pieces = [
+                (got[:, end - length : end], part.detach().numpy()[:, end - length : end])
+                for got, part in zip(outputs, answer, strict=True)
+            ]
+            seen.append((number, length, all(near(comparison.trial, i, *piece) for piece in pieces)))
+    wrong = [(number, length) for number, length, right in seen if not right]
+    for words, holds in CALLS.items():
+        such = [right for number, length, right in seen if holds(number, length)]
+        if wrong and len(such) < len(seen) and all(holds(*call) for call in wrong):
+            return [f"Only {words} go wrong ({such.count(False)} of {len(such)})"]
+    return []
+
+
+# --- Relations between inputs and results ------------------------------------------------------------------------
+
+
+def _broken_relations(comparison: Comparison) -> list[str]:
+    """Relations that the right answer has for the inputs of several cases, and the student's code has not."""
+    run, trial = comparison.run, comparison.trial
+    tried = list[tuple[int, relations.Relation, list[bool | None]]]()
+    for i in _to_relate(comparison):
+        inputs, weights = trial.cases[i].inputs, _any_weights(comparison, i)
+        before = _right_answer(comparison, i, inputs, weights)
+        if before is None:
+            continue
+        for relation in relations.relations(inputs, {n: run.input_name(n) for n in range(len(inputs))}):
+            after = _right_answer(comparison, i, relation.inputs, weights)
+            if after is not None and any(must_hold := relation.holds(before, after)):
+                tried.append((i, relation, must_hold))
+    if not tried:
+        return []
+    requests = [run.request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in tried]
+    replies = trial.replies({"do": "look", "cases": requests}, len(requests))
+    broken = dict[tuple[bool, str], int]()
+    for (i, relation, must_hold), reply in zip(tried, replies, strict=True):
+        after, before = trial.outcome(reply).output, run.outcomes[i].output
+        if after is None or before is None or not len(after) == len(before) == len(must_hold):
+            continue
+        if any(must and held is False for held, must in zip(relation.holds(before, after), must_hold, strict=True)):
+            key = relation.weak, relation.words
+            broken[key] = broken.get(key, 0) + 1
+    often = [key for key, count in broken.items() if count > 1]
+    return [words for _, words in sorted(often, key=lambda key: key[0])]
+
+
+def _to_relate(comparison: Comparison) -> list[int]:
+    """Wrong cases whose inputs are worth changing: of each kind, those of most different sizes."""
+    outcomes, cases = comparison.run.outcomes, comparison.cases
+    usable = [
+        i
+        for i, case in enumerate(cases)
+        if case.dtype == "float64" and case.steps is None and not comparison.right[i] and not _huge(case)
+        if outcomes[i].output is not None and all(np.isfinite(part).all() for part in outcomes[i].output or ())
+    ]
+    usable.sort(key=lambda i: (min(_sides(cases[i]), default=0) < 2, -len(set(_sides(cases[i])))))
+    kinds = dict[tuple[bool, ...], list[int]]()  # with a mask, and without
+    for i in usable:
+        kinds.setdefault(tuple(value is None for value in cases[i].inputs), []).append(i)
+    return [i for alike in list(kinds.values())[:MAX_KINDS] for i in alike[:MAX_CASES]]
+
+
+def _huge(case: Case) -> bool:
+    """Whether a case is too large, or its numbers are, to ask about it again and again."""
+    arrays = [value for value in case.inputs if isinstance(value, np.ndarray)]
+    size = max((largest(array) for array in arrays if array.dtype.kind == "f"), default=0)
+    return sum(array.size for array in arrays) > MAX_NUMBERS or size > MAX_LARGEST
+
+
+def _sides(case: Case) -> list[int]:
+    """All sizes of a case's arrays."""
+    return [n for value in case.inputs if isinstance(value, np.ndarray) for n in value.shape]
+
+
+def _any_weights(comparison: Comparison, i: int) -> Weights:
+    """The student's weights by role, or, where these cannot be read, others of the right shapes."""
+    weights, exercise = comparison.reading[i], comparison.trial.exercise
+    if reference(comparison.trial, i, weights) is None and exercise.roles is not None:
+        roles = exercise.roles(comparison.cases[i].build)
+        return {name: reading.numbers(name, role.shape) for name, role in roles.items()}
+    return weights
+
+
+def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights: Weights) -> Arrays | None:
+    """What the reference gives for other inputs of case i; None where it gives nothing in the right shape."""
+    function = comparison.trial.exercise.reference
+    if function is None:
+        return None
+    try:
+        with torch.no_grad():
+            answer = as_parts(function(comparison.cases[i].build, tuple(map(leaf, inputs)), weights))
+    except Exception:  # these inputs may make no sense
+        return None
+    arrays = tuple(part.detach().numpy() for part in answer)
+    return arrays if tuple(array.shape for array in arrays) == comparison.trial.shapes(i) else None
+
+
+# --- Sizes -------------------------------------------------------------------------------------------------------
+
+
+def locate(comparison: Comparison) -> str:
+    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
+    trial, axes = comparison.trial, comparison.trial.exercise.axes
+    drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
+    sets = [case.sizes for case in trial.cases if case.sizes is not None]
+    wrong = [not comparison.right[i] for i in drawn]
+    for name, sizes, right, least in location.limits(axes, sets, wrong):
+        if (least := _limit(comparison, name, sizes, right, least)) is not None:
+            return f"{name} ≥ {least}"
+    guesses = location.found(axes, sets, wrong)
+    for where in itertools.islice(guesses, MAX_GUESSES):
+        further = location.further(axes, where, sets)
+        if not further:
+            continue
+        if _right_at(trial, further) == [not where.holds(sizes) for sizes in further]:
+            return where.words
+    return ""
+
+
+def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
+    """The least size of an axis at which these sizes go wrong, by halving; None where it is not for that axis."""
+    trial, axes = comparison.trial, comparison.trial.exercise.axes
+
+    def is_right(value: int) -> bool | None:
+        other = location.changed(axes, sizes, name, value)
+        return _right_at(trial, [other]) == [True] if other else None
+
+    if not is_right(right):
+        return None
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        match is_right(middle):
+            case True:
+                right = middle
+            case False:
+                wrong = middle
+            case None:
+                return None
+    return wrong
+
+
+def _right_at(trial: Trial, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Whether the code is right in further cases of these sizes; nothing where no object can be built for them."""
+    cases = [trial.exercise.of(sizes, trial.rng) for sizes in sets]
+    other = Trial.of(trial.exercise, trial.ask, cases, trial.rng)
+    description = describe(other)
+    if not isinstance(description, Description):
+        return []
+    return list(compare(call(other, description, description.parameters)).right)
+
+
+# --- The way to the result ---------------------------------------------------------------------------------------
+
+
+def follow_stages(comparison: Comparison, i: int) -> str:
+    """How far on the way to the answer of case i the student's code comes, as a sentence.
+
+    The stages are looked for among all that it computes. Not every way of writing it passes through each of them,
+    so what counts is the last one found; and of the readings of its parameters, the one that leads farthest.
+    """
+    trial, stages_of = comparison.trial, comparison.trial.exercise.stages
+    if stages_of is None or not comparison.possible or unread(comparison):
+        return ""
+    (reply,) = trial.replies({"do": "run", "cases": [comparison.run.request(i) | {"trace": True}]}, 1)
+    traced = trial.outcome(reply).traced
+    if traced is None:
+        return ""
+    traced = np.sort(traced[np.isfinite(traced)], axis=None)
+    ways = list[dict[str, bool]]()  # for each reading: which stages are found
+    for weights in comparison.possible:
+        if not _uses_all(comparison, i, weights[i]):
+            continue
+        try:
+            stages = stages_of(trial.cases[i].build, trial.inputs[i], weights[i])
+        except Exception:  # a reading that does not fit
+            continue
+        given = [tensor for tensor in (*trial.inputs[i], *weights[i].values()) if isinstance(tensor, Tensor)]
+        ways.append(_found(stages, given, traced))
+    return _stages_found(comparison, i, max(ways, key=_reached)) if ways else ""
+
+
+def _found(stages: Mapping[str, Tensor], given: Sequence[Tensor], traced: np.ndarray) -> dict[str, bool]:
+    """Which stages are among the traced numbers; those that only put together what was there before are left out."""
+    known = [tensor.detach().double().numpy().ravel() for tensor in given]
+    found = dict[str, bool]()
+    for name, value in stages.items():
+        array = value.detach().numpy()
+        if array.dtype.kind != "f" or not known or not _among(array, np.sort(np.concatenate(known))):
+            found[name] = _among(array, traced)
+        known.append(array.ravel().astype(float))
+    return found
+
+
+def _reached(stages: dict[str, bool]) -> int:
+    """How many stages there are up to the last one that is found."""
+    return max((n for n, found in enumerate(stages.values(), 1) if found), default=0)
+
+
+def _stages_found(comparison: Comparison, i: int, stages: dict[str, bool]) -> str:
+    """The stages up to which the student's code comes, as a sentence."""
+    reached, names = _reached(stages), list(stages)
+    computed = [name for name, found in stages.items() if found]
+    beginning = f"Your code computes {relations.listed(computed)} as it should; " if computed else ""
+    if reached == len(names):
+        return f"{beginning}what goes wrong comes after that."
+    parameters = comparison.run.parameters[i]
+    if not computed and any(
+        tensor.dim() > 1 and not name.endswith("weight") for name, (_, tensor) in parameters.items()
+    ):
+        return ""  # a bare matrix may be meant either way round
+    return capitalised(f"{beginning}nothing that {'it' if computed else 'your code'} computes equals {names[reached]}.")
+
+
+def _uses_all(comparison: Comparison, i: int, weights: Weights) -> bool:
+    """Whether a reading of case i has a role for each number of the student's parameters."""
+    own = sum(tensor.numel() for _, tensor in comparison.run.parameters[i].values())
+    in_roles = sum(weight.numel() for weight in weights.values() if weight.requires_grad)
+    return not comparison.trial.exercise.needs or own == in_roles
+
+
+def _among(values: np.ndarray, sorted_numbers: np.ndarray) -> bool:
+    """Whether each of the finite values is one of the numbers, to seven digits."""
+    sought = values[np.isfinite(values)]
+    tolerance = 1e-7 * max(1e-3, largest(sought))
+    at = np.searchsorted(sorted_numbers, sought - tolerance)
+    inside = at < len(sorted_numbers)
+    return bool(inside.all() and np.all(sorted_numbers[at] <= sought + tolerance))

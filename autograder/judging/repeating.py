@@ -1,0 +1,212 @@
+"""The same calls once more, under conditions that must not matter: what differs then is noted as a sentence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from autograder.exercise import Case
+from autograder.judging.asking import Run, fits_in_one
+from autograder.judging.comparing import Comparison, near, reference, same_shapes
+from autograder.judging.replies import Arrays, StudentError
+from autograder.judging.wording import difference
+
+Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
+NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What differs when the same calls are made again.
+
+    Attributes:
+        unsteady: cases that come out otherwise when called again, each with a sentence.
+        conditions: under which results differ, as sentences.
+    """
+
+    unsteady: Mapping[int, str]
+    conditions: tuple[str, ...]
+
+    def steadily(self, right: Sequence[bool]) -> list[bool]:
+        """Which cases count as right: those that come out right whenever they are called."""
+        return [agrees and i not in self.unsteady for i, agrees in enumerate(right)]
+
+
+def repeat(comparison: Comparison) -> Repetition:
+    """Make the same calls under conditions that must not matter.
+
+    One object is called again and again, from the smallest case to the largest, each time with other inputs first, and
+    back, in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
+    each is tried alone. Another object begins with the largest.
+    """
+    outcomes, cases = comparison.run.outcomes, comparison.cases
+    order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None]
+    order.sort(key=lambda i: _n_numbers(cases[i]))
+    if not order:
+        return Repetition({}, ())
+    back, unsteady, conditions = order[::-1], dict[int, str](), list[str]()
+    if _differing(comparison, back, order, training=True, strided=True, shared=True) or (
+        _differing(comparison, back, training=True, shared=True)
+    ):
+        unsteady = _called_again(comparison, back, order)
+        # Each text by itself is right: what two in turn show is a matter of the contract.
+        conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
+        for i, error in _differing(comparison, order, strided=True).items():
+            how = "where an input is not contiguous in memory, as a transposed one is, it"
+            conditions.append(f"{how} {difference(error)} ({cases[i].label})")
+        for i, error in _differing(comparison, order, training=True).items():
+            conditions.append(f"in training mode it {difference(error)} ({cases[i].label})")
+        if not unsteady and not conditions:
+            conditions.append("called again in training mode, it gives another result")
+    conditions += _of_first_calls(comparison, conditions)
+    if comparison.trial.exercise.library == "torch":
+        if not unsteady:  # else what differs there may be what is kept
+            conditions += _in_float32(comparison, order)
+        conditions += _of_module(comparison, order[0])
+    return Repetition(unsteady, tuple(conditions))
+
+
+def _called_again(comparison: Comparison, back: list[int], order: list[int]) -> dict[int, str]:
+    """The cases that come out otherwise when one object is called there and back, or only back, with sentences."""
+    unsteady = dict[int, str]()
+    for there in (order, []):
+        for i, error in _differing(comparison, back, there, shared=True).items():
+            case = comparison.cases[i]
+            kept = case.build is None and not any(comparison.run.changed)
+            keeps = ": something is kept from one call to the next" if kept else ""
+            how = "called again" if case.steps is None else "with two texts in turn, each call made twice"
+            unsteady.setdefault(i, f"{how}, it {difference(error)}{keeps} ({case.label})")
+    return unsteady
+
+
+def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
+    """What the first calls have shown: a changed input, or, where nothing was said before, a narrower dtype."""
+    run, sentences, changes = comparison.run, list[str](), False
+    for case, outcome, changed in zip(comparison.cases, run.outcomes, run.changed, strict=True):
+        keeps_dtype = case.single and case.dtype == "float64" and _has_floats(case)
+        narrower = NARROW & {*outcome.dtypes} if keeps_dtype else set[str]()
+        if changed and not changes:
+            changes = True
+            sentences.append(f"{changed} is changed by the call ({case.label})")
+        if narrower and not before and not sentences:
+            sentences.append(f"float64 in, {min(narrower)} out ({case.label})")
+    return sentences
+
+
+def _differing(
+    comparison: Comparison, order: Sequence[int], there: Sequence[int] = (), **how: Any
+) -> dict[int, StudentError | None]:
+    """The cases whose results are not what they were, and what they raised, when called in this order.
+
+    What is called on the way `there`, before that, has a call with other inputs before it, which leaves the weights
+    alone.
+    """
+    run, trial = comparison.run, comparison.trial
+    singly = [(i, run.request(i)) for i in there]
+    doubled = [call for i, request in singly for call in _with_others_first(run, i, request)]
+    calls: list[Call] = [(i, run.request(i)) for i in order]
+    calls = (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls
+    replies = trial.replies({"do": "look", "cases": [request for _, request in calls], **how}, len(calls))
+    differing: dict[int, StudentError | None] = {}
+    for (i, _), reply in zip(calls, replies, strict=True):
+        if i is None:
+            continue
+        outcome, first = trial.outcome(reply), run.outcomes[i].output
+        assert first is not None  # or it would not be called again
+        if outcome.output is None or not _same(comparison, i, outcome.output, first):
+            differing.setdefault(i, outcome.error)
+    return differing
+
+
+def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:
+    """The same call with other inputs, and one that leaves the weights as that call has left them."""
+    case = run.trial.cases[i]
+    keeps = {"weights": {}} if "weights" in request and case.steps is None else {}
+    return [(None, request | {"inputs": [_other(value) for value in case.inputs]}), (i, request | keeps)]
+
+
+def _other(value: Any) -> Any:
+    """Another input of the same shape that makes sense wherever this one does."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == bool:
+        return np.ones_like(value)  # a mask that hides nothing
+    return -value if value.dtype.kind == "f" else value[::-1].copy()
+
+
+def _same(comparison: Comparison, i: int, again: Arrays, first: Arrays, dtype: str = "") -> bool:
+    """Whether two results of case i agree, whatever they are: the expected shape has a tolerance of its own."""
+    if not same_shapes(again, first):
+        return False
+    if comparison.run.fits(i):
+        return all(near(comparison.trial, i, a, b, dtype) for a, b in zip(again, first, strict=True))
+    return all(np.allclose(a, b, 1e-4, 1e-4, equal_nan=True) for a, b in zip(again, first, strict=True))
+
+
+def _in_float32(comparison: Comparison, order: list[int]) -> list[str]:
+    """What differs in float32, on the object as it was built: results must be float32 and much the same."""
+    run, cases, trial = comparison.run, comparison.cases, comparison.trial
+    order = [i for i in order if cases[i].single and cases[i].dtype == "float64" and comparison.right[i]]
+    requests = [run.request(i) | {"dtype": "float32"} for i in order]
+    replies = trial.replies({"do": "look", "cases": requests, "shared": True}, len(order)) if order else []
+    sentences = []
+    for i, reply in zip(order, replies, strict=True):
+        outcome, first, label = trial.outcome(reply), run.outcomes[i].output, cases[i].label
+        assert first is not None
+        if outcome.output is None:
+            sentences.append(f"in float32 it {difference(outcome.error)} ({label})")
+        elif _has_floats(cases[i]) and "float64" in outcome.dtypes:
+            sentences.append(f"float32 in, float64 out ({label})")
+        elif not _same(comparison, i, outcome.output, first, "float32") and _survives_float32(comparison, i):
+            sentences.append(f"in float32 the result is far off ({label})")
+    return sentences
+
+
+def _survives_float32(comparison: Comparison, i: int) -> bool:
+    """Whether the right answer to case i is the same in float32.
+
+    It is not where two nearly equal numbers are normalised, for example: then nobody's result is.
+    """
+    trial = comparison.trial
+    inputs = tuple(_single(value) for value in trial.inputs[i])
+    narrow = replace(trial, inputs=(*trial.inputs[:i], inputs, *trial.inputs[i + 1 :]))
+    answer = reference(narrow, i, {role: _single(weight) for role, weight in comparison.reading[i].items()})
+    first = comparison.run.outcomes[i].output
+    return (
+        answer is None or first is None or _same(comparison, i, tuple(part.detach().numpy() for part in answer), first)
+    )
+
+
+def _single(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _of_module(comparison: Comparison, i: int) -> list[str]:
+    """What is wrong with what hangs on a module: parameters without a task, or what does not move with it.
+
+    The latter shows on a device that computes nothing.
+    """
+    run, trial = comparison.run, comparison.trial
+    if comparison.cases[i].build is None:
+        return []
+    sentences = []
+    if run.parameters[i] and not trial.exercise.needs:
+        sentences.append(f"`{next(iter(run.parameters[i]))}` is among the parameters")
+    (reply,) = trial.replies({"do": "look", "cases": [run.request(i)], "device": "meta"}, 1)
+    error = trial.outcome(reply).error
+    if error and all(word in error.message for word in ("device", "cpu", "meta")):
+        sentences.append("a tensor stays where it was when the module is moved with `.to(device)`")
+    return sentences
+
+
+def _has_floats(case: Case) -> bool:
+    return any(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in case.inputs)
+
+
+def _n_numbers(case: Case) -> int:
+    """How much there is to compute, roughly: which of two cases is the larger."""
+    return sum(
+        value.size if isinstance(value, np.ndarray) else value if type(value) is int else 0 for value in case.inputs
+    )

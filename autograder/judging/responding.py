@@ -1,0 +1,119 @@
+"""What changes of inputs and parameters do to the student's result."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autograder import points
+from autograder.judging.asking import Run
+from autograder.judging.comparing import Comparison, gradients, largest, leaves, same_shapes
+
+NUDGE = 1e-3  # by how much a number is changed to see what that does
+MAX_CHANGED = 150  # inputs and parameters; where there are more, none is changed
+
+
+@dataclass(frozen=True)
+class Response:
+    """How the result depends on inputs and parameters.
+
+    Attributes:
+        idle: the names of those that should matter and do not.
+        astray: the names of those whose gradient is not what a change of them does.
+    """
+
+    idle: list[str]
+    astray: list[str]
+
+
+def respond(comparison: Comparison) -> Response | None:
+    """Change each input and parameter a little, in a case of the weightiest criterion; None if nothing can be tried."""
+    run, trial = comparison.run, comparison.trial
+    if (i := _case_to_try(comparison)) is None:
+        return None
+    by_name, reported, first = leaves(run, i), gradients(run, i), run.outcomes[i].output
+    if len(by_name) > MAX_CHANGED:
+        return None
+    cotangents = trial.cotangents[i] or [np.ones(shape) for shape in trial.shapes(i)]
+    matters, rng = _should_matter(comparison, i, by_name, cotangents), np.random.default_rng(0)
+    steps = {name: rng.normal(size=leaf.shape) for name, leaf in by_name.items()}
+    requests = [
+        _changed(run, i, by_name[name], sign * NUDGE * step) for name, step in steps.items() for sign in (1, -1)
+    ]
+    replies = trial.replies({"do": "run", "cases": requests}, len(requests))
+    outputs = [trial.outcome(reply).output for reply in replies]
+    idle, astray = list[str](), list[str]()
+    for name, up, down in zip(by_name, outputs[::2], outputs[1::2], strict=True):
+        if up is None or down is None or first is None or not same_shapes(up, down) or not same_shapes(up, first):
+            return None
+        still = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(up, down, strict=True))
+        if still and name in matters:
+            idle.append(name)
+        if trial.cotangents[i] is None or any(part.dtype.kind != "f" for part in up):
+            continue
+        slope = sum(float((c * (a - b)).sum()) for c, a, b in zip(cotangents, up, down, strict=True)) / (2 * NUDGE)
+        gradient = reported.get(name)
+        along = 0.0 if gradient is None else float((gradient * steps[name]).sum())
+        if not abs(slope - along) <= 0.01 * max(abs(slope), abs(along), 1e-2):
+            astray.append(name)
+    return Response(idle, astray)
+
+
+def _case_to_try(comparison: Comparison) -> int | None:
+    """A case of the weightiest criterion whose result has the right shape, differentiated if possible."""
+    run, trial = comparison.run, comparison.trial
+    weightiest = max((c for c in trial.exercise.criteria if c.key not in points.ALONE), key=lambda c: c.share)
+    usable = [
+        i
+        for i, case in enumerate(trial.cases)
+        if case.tag == weightiest.key and case.dtype == "float64" and run.fits(i) and leaves(run, i)
+    ]
+    return min(usable, key=lambda i: (trial.cotangents[i] is None, i), default=None)
+
+
+def _should_matter(
+    comparison: Comparison, i: int, by_name: dict[str, Tensor], cotangents: list[np.ndarray]
+) -> set[str]:
+    """The names of the inputs and parameters that the right answer to case i depends on; all if it is unknown."""
+    parts = zip(comparison.expected[i] or (), cotangents, strict=False)
+    pairs = [(part, torch.from_numpy(c)) for part, c in parts if part.requires_grad]
+    if not pairs:
+        return set(by_name)
+    outputs, given = zip(*pairs, strict=True)
+    options: dict[str, bool] = {"allow_unused": True, "retain_graph": True, "materialize_grads": True}
+    of_each = torch.autograd.grad(outputs, [*by_name.values()], given, **options)
+    return {name for name, gradient in zip(by_name, of_each, strict=True) if largest(gradient.numpy()) > 1e-9}
+
+
+def _changed(run: Run, i: int, leaf: Tensor, change: np.ndarray) -> dict[str, Any]:
+    """The request of case i with one input or parameter changed."""
+    request, case = run.request(i) | {"watch": False}, run.trial.cases[i]
+    request.pop("cotangents", None)
+    inputs = zip(case.inputs, run.trial.inputs[i], strict=True)
+    request["inputs"] = [value + change if own is leaf else value for value, own in inputs]
+    if case.build is not None and run.trial.exercise.needs:
+        request["weights"] = {
+            name: tensor.detach().numpy() + (change if tensor is leaf else 0.0)
+            for name, (_, tensor) in run.parameters[i].items()
+        }
+    return request
+
+
+def hands_back_inputs(comparison: Comparison) -> bool:
+    """Whether the student's code hands back what it was given, in each case that it gets wrong."""
+    outcomes = comparison.run.outcomes
+    wrong = [
+        i
+        for i, case in enumerate(comparison.cases)
+        if case.dtype == "float64" and not comparison.right[i] and outcomes[i].output
+    ]
+    return bool(wrong) and all(
+        any(
+            isinstance(given, np.ndarray) and given.shape == part.shape and np.array_equal(given, part)
+            for given in comparison.cases[i].inputs
+        )
+        for i in wrong
+        for part in outcomes[i].output or ()
+    )
