@@ -22,6 +22,17 @@ def main(arguments: list[str] | None = None) -> int:
         action="store_true",
         help="run students' code without a sandbox, with your full permissions",
     )
+    grade.add_argument(
+        "--workers", type=int, metavar="N", help="processes that grade; all cores, where Dask is installed"
+    )
+    grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="have the workers of this Dask scheduler grade")
+    grade.add_argument(
+        "--regrade",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="grade everything of a student, a lab or an exercise again; can be given more than once",
+    )
     chosen = parser.parse_args(arguments)
 
     # Imported only now: nbgrader takes a second.
@@ -35,18 +46,23 @@ def main(arguments: list[str] | None = None) -> int:
             return 0 if checking.check_notebook(chosen.notebook) else 1
         course = course_root(Path.cwd())
         if chosen.command == "grade":
-            return _say(
-                grading.grade(course, chosen.labs, not chosen.no_isolation), "not graded, or without its feedback page"
+            missing = grading.grade(
+                course, chosen.labs, not chosen.no_isolation, chosen.workers, chosen.scheduler, chosen.regrade
             )
+            return _say(missing, "not graded, or without its feedback page")
         if chosen.check:
-            return _say(making.differing(course), "differs from solutions/; make labs renews it")
+            return _say(making.differing(course, _tell), "differs from solutions/; make labs renews it")
         names = making.names(course)
-        making.generate(course, names)
+        making.generate(course, names, say=_tell)
         print(f"Made {', '.join(names)} in labs/; gradebook.db knows them.")
     except (Failed, NoCourse) as problem:
         print(problem, file=sys.stderr)
         return 1
     return 0
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
 
 
 def _say(names: list[str], what: str) -> int:

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -19,11 +20,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from autograder.course import Course, course_of
+from autograder.kernels import cgroups
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534  # who students' code runs as when root grades
 SECONDS = 120.0  # that the warm parent may take to come up; 4 to 6 are usual
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("null", "full", "random", "urandom")  # not zero, which is shared memory to whoever maps it
 OF_ETC = (
     "alternatives",
     "fonts",
@@ -58,6 +60,7 @@ class WarmParent:
     """
 
     control: socket.socket | None = None  # None before it is started, and once it is closed
+    _watched: int = -1  # its pidfd: what a unit that is forked from this process can look at too
 
     def __init__(self, kind: str | None = None, code: Path = HERE, course: Course | None = None) -> None:
         if not sys.platform.startswith("linux"):
@@ -65,6 +68,8 @@ class WarmParent:
         self.code = code
         self.course = course or course_of()
         self._readable = readable(self.course)
+        self.owner = os.getpid()
+        self.groups = cgroups.place()  # where the memory of all of a kernel's processes can be bounded together
         self._spare: tuple[Any, Fork | None] = (None, None)  # what it was asked for with, and a kernel ahead of time
         _sweep()
         problems = []
@@ -80,10 +85,11 @@ class WarmParent:
                 self.close()
         else:
             raise NoIsolation("; ".join(problems))
+        self.weaker = ""  # than it could be, and why, as a sentence
         if problems:
-            logging.getLogger(__name__).warning(
-                "students' code is isolated less well than it could be, by Landlock alone, because of %s", problems[0]
-            )
+            how = "students' code is isolated less well than it could be, by Landlock alone, because of"
+            self.weaker = f"{how} {problems[0]}"
+            logging.getLogger(__name__).warning(self.weaker)
         atexit.register(self.close)
 
     def _start(self) -> None:
@@ -120,6 +126,7 @@ class WarmParent:
             start_new_session=True,  # a Ctrl-C in the terminal is for the grader, which decides what becomes of kernels
         )
         theirs.close()
+        self._watched = os.pidfd_open(self.process.pid)
         self.control.settimeout(SECONDS)
         try:
             warm, told, _, _ = self.control.recvmsg(1 << 16, socket.CMSG_SPACE(12))
@@ -196,7 +203,7 @@ class WarmParent:
         request = {"run": run, "connection": CONNECTION, "environment": environment, "limits": limits}
         report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        notes, their_notes = os.pipe()
+        notes, their_notes = _one_way()
         fork = Fork(folder, f"{self.root}{run}/s", report, notes, door)
         try:
             handed = [theirs.fileno(), their_notes, their_door.fileno()]
@@ -212,11 +219,16 @@ class WarmParent:
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return self.control is not None and not select.select([self._watched], [], [], 0)[0]
 
     def close(self) -> None:
         """End the parent and all its kernels, and leave nothing behind."""
+        if self._watched >= 0:
+            os.close(self._watched)
+            self._watched = -1
         if self.control is not None:
+            with contextlib.suppress(OSError):
+                self.control.shutdown(socket.SHUT_RDWR)  # also where a unit has a copy of it
             self.control.close()
             self.control = None
             try:
@@ -227,6 +239,8 @@ class WarmParent:
         (_, spare), self._spare = self._spare, (None, None)
         if spare is not None:
             spare.close()
+        if self.groups is not None:
+            cgroups.sweep(self.groups, self.owner)
         remove(self.run)
 
 
@@ -237,7 +251,7 @@ class Fork:
         folder: its own on the grader's disk.
         ip: Jupyter's word for where its channels are.
         report: the socket on which the parent, and once the kernel, report of it.
-        notes: the pipe with what it notes about itself.
+        notes: the socket with what it notes about itself.
         door: where it waits for the submission's files.
     """
 
@@ -256,6 +270,15 @@ class Fork:
                 raise RuntimeError(f"the warm parent refused: {data.decode(errors='replace') or 'it is gone'}")
             self._process = descriptors[0]
         return self._process
+
+    @property
+    def process_id(self) -> int:
+        """Its process ID, as the grader's own namespace has it; OSError once it has ended."""
+        about = Path(f"/proc/self/fdinfo/{self.started()}").read_text()
+        process = int(about.split("\nPid:")[1].split()[0])
+        if process <= 0:
+            raise ProcessLookupError(process)
+        return process
 
     @property
     def alive(self) -> bool:
@@ -285,6 +308,16 @@ class Fork:
         remove(self.folder)
 
 
+def _one_way() -> tuple[int, int]:
+    """Descriptors to read from and to write to.
+
+    Attack: what was noted is taken back. A pipe's other end can be opened, and emptied, through /proc by whoever holds
+    one; a socket's cannot.
+    """
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
+
+
 def _in_a_thread_of_its_own(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a process whose parent-death signal is bound to this process, not to the thread that happens to call."""
     started: Future[subprocess.Popen[Any]] = Future()
@@ -307,7 +340,9 @@ def _sweep() -> None:
     for folder in Path("/tmp").glob("headroom-*-*"):
         pid = folder.name.split("-")[1]
         with contextlib.suppress(OSError):
-            if pid.isdigit() and folder.stat().st_uid == os.geteuid() and not Path("/proc", pid).exists():
+            about = folder.lstat()  # Attack: a link of this name, by which something else would be removed
+            ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
+            if ours and pid.isdigit() and not Path("/proc", pid).exists():
                 remove(folder)
 
 
@@ -316,8 +351,9 @@ def remove(folder: Path) -> None:
 
     Attack: folders without permissions, and nested deeper than Python can follow. Only where it writes on a disk.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
+    with contextlib.suppress(RecursionError):  # `ignore_errors` is about errors of the system
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder) and not folder.is_symlink():
         for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
             subprocess.run([*command, str(folder)], check=False, capture_output=True)
 
@@ -349,6 +385,15 @@ def warm_parent(course: Course | None = None) -> WarmParent:
     with _lock:
         if _parent is None or not _parent.alive or course not in (None, _parent.course):
             if _parent is not None:
+                if _parent.owner != os.getpid():  # this is a unit: the grader starts another for the next submission
+                    raise RuntimeError("the process from which kernels are forked has ended")
                 _parent.close()
             _parent = WarmParent(course=course)
         return _parent
+
+
+def end() -> None:
+    """End this process's warm parent, if there is one, and let no thread start another: the process is about to end."""
+    _lock.acquire()
+    if _parent is not None:
+        _parent.close()

@@ -4,7 +4,7 @@
 
 It knows no answer and no secret, because a forked kernel can read all of its memory. It has one thread, because a fork
 copies one only. Whoever holds the other end of the control socket sends a request as JSON, with three descriptors: a
-socket for this kernel alone, the pipe into which its notes go, and its door. On the kernel's socket the parent answers
+socket for this kernel alone, another into which its notes go, and its door. On the kernel's socket the parent answers
 `{"pid": …}` with a pidfd. The kernel comes up without knowing for whom, so that it can be asked for ahead of time, and
 waits at its door for `{"key": …}`, which signs its messages, and for a tar file with what the submission may have at
 hand. Then it says `{"ready": true, "took": {step: seconds}}`, and in the end the parent says `{"exit": status}`.
@@ -127,9 +127,9 @@ def warm() -> None:
 
 
 class Notes:
-    """What a kernel does that a notebook has no need to: Python's audit events, into a pipe that nobody waits for.
+    """What a kernel does that a notebook has no need to: Python's audit events, into a socket that nobody waits for.
 
-    Evidence, not proof: code that goes round Python is not seen, and a kernel could write anything into the pipe.
+    Evidence, not proof: code that goes round Python is not seen, and a kernel could write anything into the socket.
     """
 
     def __init__(self) -> None:
@@ -254,7 +254,7 @@ class Kernels:
             request = json.loads(data)
             run, most = request["run"], request["limits"]["memory_mb"] << 20
             if self.kind == "namespaces":
-                sandbox.room(run, request["limits"]["user"])
+                sandbox.mount_folder(run, request["limits"]["user"])
                 # The next fork, and only that, begins a PID namespace
                 sandbox.call("setns", self.own_processes, sandbox.NEWPID)
                 sandbox.call("unshare", sandbox.NEWPID)
@@ -315,7 +315,7 @@ class Kernels:
         kernel.asked.close()
         if self.kind == "namespaces":
             with contextlib.suppress(OSError):
-                sandbox.clear(kernel.run)
+                sandbox.unmount_folder(kernel.run)
         else:
             self._end_orphans()
 
@@ -326,7 +326,7 @@ class Kernels:
         for watched, kernel in self.running.items():
             each = [kernel.pid, *processes.descendants(kernel.pid)]
             # The quick count takes what processes share for each one's own; so where it is too much, count closely.
-            taken = sum(max(0, processes.memory(one) - self.inherited) for one in each)
+            taken = sum(processes.memory(one) for one in each) - self.inherited
             if taken > kernel.most and len(each) > 1:  # of a single one the kernel's own limit takes care
                 with contextlib.suppress(PermissionError):
                     taken = sum(processes.memory(one, divided=True) for one in each) - self.inherited

@@ -28,7 +28,8 @@ def memory(pid: int | str, divided: bool = False) -> int:
     Raises:
         PermissionError: it may not be looked at so closely.
     """
-    name, of = ("smaps_rollup", ("Pss_Anon:", "Pss_Shmem:")) if divided else ("status", ("RssAnon:", "RssShmem:"))
+    whole, part = ("RssAnon:", "RssShmem:", "VmSwap:"), ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
+    name, of = ("smaps_rollup", part) if divided else ("status", whole)
     try:
         lines = Path("/proc", str(pid), name).read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):

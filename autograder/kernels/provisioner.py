@@ -22,15 +22,17 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import Integer, default
 
+from autograder.kernels.cgroups import Group
 from autograder.kernels.launch import NOBODY, PORTS, Fork, WarmParent, remove, warm_parent
 from autograder.kernels.processes import descendants
+from autograder.kernels.relay import Relay
 
 NAME = "headroom-isolated"  # among jupyter_client's provisioners
 PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING")  # of the environment, nothing else
 LIMITS = ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")
 MAX_FILES = 1000  # of a submission's folder
-MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel; ZeroMQ drops the connection at a larger one
-MAX_WAITING = 50  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
+MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel, its parts together; a larger one ends the kernel
+MAX_WAITING = 8  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
 
 
 class IsolatedProvisioner(LocalProvisioner):
@@ -49,10 +51,14 @@ class IsolatedProvisioner(LocalProvisioner):
     exit_status: int | None = None
     took: dict[str, float] | None = None  # seconds of the steps of the last start
     left_out: tuple[str, ...] = ()  # files beside the notebook that the kernel does not have
+    said_too_much: bool = False  # whether it was ended because of a message that was too large
     _warm: WarmParent
     _wanted: dict[str, dict[str, Any]]
     _fork: Fork | None = None
     _folder: Path | None = None
+    _meeting: Path | None = None  # where clients connect
+    _relay: Relay | None = None
+    _group: Group | None = None
 
     @property
     def has_process(self) -> bool:
@@ -68,11 +74,12 @@ class IsolatedProvisioner(LocalProvisioner):
         if self._folder is None:
             self._fork = self._warm.kernel(**self._wanted)
             self._folder = self._fork.folder
+            self._meeting = Path(tempfile.mkdtemp(prefix="m", dir=self._warm.run))
         else:  # a restart: clients look for it where it was
             self._fork = self._warm.fork(**self._wanted, folder=self._folder)
         manager = self.parent
         assert manager is not None
-        manager.transport, manager.ip = "ipc", self._fork.ip
+        manager.transport, manager.ip = "ipc", f"{self._meeting}/s"
         manager.connection_file = f"{self._folder}/connection.json"
         for name, port in PORTS.items():
             setattr(manager, name, port)
@@ -81,17 +88,18 @@ class IsolatedProvisioner(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         fork, key = self._fork, self.connection_info.get("key")
         assert fork is not None and isinstance(key, bytes)  # from `pre_launch`
-        with tempfile.TemporaryFile() as files:
-            folder = Path(kwargs.get("cwd") or os.curdir).resolve()
-            half = self.disk_mb * 500_000  # of what it may write: the other half is the student's
-            self.left_out = pack_plain_files(folder, files, half)
-            fork.send_submission(key.decode(), files)
         self.exit_status, self.pgid = None, None
         try:
             fork.started()  # which the warm parent says first
         except RuntimeError:
             self._let_go()
             raise
+        self._bound_in_sum(fork)
+        with tempfile.TemporaryFile() as files:
+            folder = Path(kwargs.get("cwd") or os.curdir).resolve()
+            half = self.disk_mb * 500_000  # of what it may write: the other half is the student's
+            self.left_out = pack_plain_files(folder, files, half)
+            fork.send_submission(key.decode(), files)
         # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
         fork.report.setblocking(False)
         receive = asyncio.get_running_loop().sock_recv(fork.report, 1 << 16)
@@ -100,7 +108,31 @@ class IsolatedProvisioner(LocalProvisioner):
             self._let_go()
             raise RuntimeError(f"the kernel did not start: {told.get('failed', told)}")
         self.took = told["took"]
+        self.said_too_much = False
+        try:
+            self._relay = Relay(f"{self._meeting}/s", fork.ip, PORTS.values(), MAX_MESSAGE, self._end_for_its_size)
+        except OSError as problem:
+            self._let_go()
+            raise RuntimeError(f"the kernel does not listen: {problem}") from None
         return self.connection_info
+
+    def _bound_in_sum(self, fork: Fork) -> None:
+        """Where the system lets us, have it count the memory of all of the kernel's processes, before they start."""
+        if self._warm.groups is None:
+            return
+        most = (self.memory_mb + 2 * self.disk_mb) << 20
+        try:
+            self._group = Group(self._warm.groups, self._warm.owner, most)
+            self._group.add(fork.process_id)
+        except OSError:  # the folder may be written to, and yet no process be moved there
+            self._warm.groups = None
+
+    def _end_for_its_size(self) -> None:
+        """Nothing that comes after a message which is too large can be read, so nothing more can be asked."""
+        self.said_too_much, fork = True, self._fork
+        if fork is not None:
+            with contextlib.suppress(OSError, RuntimeError):
+                signal.pidfd_send_signal(fork.started(), signal.SIGKILL)
 
     async def poll(self) -> int | None:
         if self._fork is None:
@@ -146,7 +178,9 @@ class IsolatedProvisioner(LocalProvisioner):
             for folder in ("submission", "home") if restart else ("",):
                 remove(self._folder / folder)
             if not restart:
-                self._folder = None
+                if self._meeting is not None:
+                    remove(self._meeting)
+                self._folder = self._meeting = None
                 with contextlib.suppress(OSError):  # the warm parent is gone: the next kernel starts another one
                     self._warm.prepare(**self._wanted)
 
@@ -155,8 +189,7 @@ class IsolatedProvisioner(LocalProvisioner):
         if self._fork is None:
             return
         with contextlib.suppress(OSError, ValueError, IndexError):
-            about = Path(f"/proc/self/fdinfo/{self._fork.started()}").read_text()
-            kernel = about.split("\nPid:")[1].split()[0]
+            kernel = self._fork.process_id
             for _ in range(3):  # what one of them starts meanwhile is found the next time
                 for child in descendants(kernel):
                     with contextlib.suppress(ProcessLookupError):
@@ -185,9 +218,15 @@ class IsolatedProvisioner(LocalProvisioner):
                         break
 
     def _let_go(self) -> None:
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
         if self._fork is not None:
             self._fork.close()
             self._fork = None
+        if self._group is not None:
+            self._group.close()
+            self._group = None
 
 
 class IsolatedKernelSpecs(KernelSpecManager):
@@ -210,7 +249,6 @@ class PromptClient(AsyncKernelClient):
     def _limited_context(self) -> zmq.asyncio.Context:
         self._created_context = True
         context = zmq.asyncio.Context()
-        context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
         context.setsockopt(zmq.RCVHWM, MAX_WAITING)
         return context
 

@@ -7,6 +7,7 @@ Runs in the forked child while it still has one thread. Two forms, as the machin
   by the warm parent. Weaker: the disk has no total, and a process that escapes the parent's eye lives until it returns.
 
 Both drop to an ordinary user, refuse dangerous system calls, and bound memory, processes, processor time, file size.
+The second refuses more of them: those that Landlock does not look at.
 Each guard says which attack it stops; tests/redteam/ runs each attack, and test_guards.py each one without its guard.
 """
 
@@ -26,7 +27,8 @@ READABLE = os.environ.pop("AUTOGRADER_READABLE", "").split(os.pathsep)
 _libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000
 MNT_DETACH = 2
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
+SHARED, ANONYMOUS = 1, 32  # of mmap
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 
 # Refused with "operation not permitted": the kernel's less trodden paths, other processes, and what outlives a process.
@@ -38,6 +40,22 @@ REFUSED = """
     clock_settime clock_adjtime adjtimex iopl ioperm personality shmget msgget semget mq_open memfd_create
     memfd_secret vmsplice fanotify_init syslog sched_setaffinity setpriority ioprio_set
 """
+# Said to be done, and not done, where the first argument names a process or a thread: priorities, which a user may set
+# for all of the user's own processes, the grader among them. (ZeroMQ sets those of its threads.)
+PRIORITIES = "sched_setscheduler sched_setparam sched_setattr"
+# Answered with "no such system call", which programs are prepared for: those newer than what was looked through for the
+# lists here, of which libseccomp may not know the names. From 424 on, all processors have the same numbers.
+NEWEST = range(450, 512)
+# What Landlock does not look at, on the same file system: permissions and dates of any file of the user's, whom honest
+# code changes in passing, so that they are said to be done and are not; …
+UNDONE = "chmod fchmod fchmodat chown fchown lchown fchownat utime utimes futimesat utimensat"
+# … attributes, sockets that lie there, and who uses which file when; and, in its first versions, emptying files.
+REFUSED_BESIDE_LANDLOCK = """
+    setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr connect inotify_init inotify_init1 truncate
+    openat2
+"""
+DATAGRAMS = (2, 3)  # kinds of sockets that reach somebody without `connect`; to Linux the second is the first
+OF_FILE_SYSTEMS = (0x66, 0x58)  # groups of ioctl
 
 
 def call(name: str, *arguments: object) -> int:
@@ -66,8 +84,7 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     """
     # Attack: allocating until the machine has no memory. The kernel that takes it goes first, not the grader.
     Path("/proc/self/oom_score_adj").write_text("1000")
-    if kind == "namespaces":
-        _own_file_system(run, limits)
+    about = _own_file_system(run, limits) if kind == "namespaces" else None
     own = "/tmp" if kind == "namespaces" else os.path.dirname(run)
     work, home = f"{own}/submission", f"{own}/home"
     for folder in (work, home):
@@ -75,7 +92,7 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
         if os.geteuid() == 0:
             os.chown(folder, limits["user"], limits["user"])
     os.environ |= {name: home for name in ("HOME", "TMPDIR", "IPYTHONDIR", "MPLCONFIGDIR", "JUPYTER_RUNTIME_DIR")}
-    _ordinary_user(limits["user"], own_namespace=kind == "namespaces")
+    _ordinary_user(limits["user"], about)
     # Attack: a kernel that lives on when the grader is killed. (Only now: becoming another user would undo it.)
     call("prctl", PR_SET_PDEATHSIG, 9, 0, 0, 0)
     # Without a namespace all of the user's processes count, and there is room for what else may start meanwhile.
@@ -84,12 +101,16 @@ def enter(kind: str, run: str, limits: dict[str, int]) -> str:
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # no program runs as root (setuid) any more; Landlock asks for it
     if kind == "landlock":
         _landlock(run, work, home)
-    _refuse_system_calls()
+    _refuse_system_calls(kind)
     return work
 
 
-def _own_file_system(run: str, limits: dict[str, int]) -> None:
-    """Mounts of its own: an empty /tmp, its own folder and no other under /run, /proc with its own processes only."""
+def _own_file_system(run: str, limits: dict[str, int]) -> int:
+    """Mounts of its own: an empty /tmp, its own folder and no other under /run, /proc with its own processes only.
+
+    Returns:
+        its folder in a /proc that can be written to.
+    """
     call("unshare", NEWNS)
     mount("", "/", None, MS_REC | MS_PRIVATE)
     own = os.open(run, os.O_PATH)
@@ -110,34 +131,44 @@ def _own_file_system(run: str, limits: dict[str, int]) -> None:
         os.close(folder)
     # Attacks: killing, reading or stopping the grader and other submissions: no other process exists in here.
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    writable = os.open("/proc/self", os.O_PATH)
+    # Attack: taking back in which order the system ends processes when memory is short.
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY)
+    return writable
 
 
-def room(run: str, user: int) -> None:
+def mount_folder(run: str, user: int) -> None:
     """Make the folder of one kernel, where it and the grader meet: in memory, too small to be filled with much."""
     os.mkdir(run)
     owner = f",uid={user},gid={user}" if os.geteuid() == 0 else ""
     mount("tmpfs", run, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size=1m,nr_inodes=64,mode=700{owner}")
 
 
-def clear(run: str) -> None:
+def unmount_folder(run: str) -> None:
     """Take the folder of a kernel that has ended away."""
     call("umount2", run.encode(), MNT_DETACH)
     os.rmdir(run)
 
 
-def _ordinary_user(instead_of_root: int, own_namespace: bool) -> None:
-    """No privileges, over nothing; in a user namespace of its own, so that its processes are counted apart."""
+def _ordinary_user(instead_of_root: int, about: int | None) -> None:
+    """No privileges, over nothing; in a user namespace of its own, so that its processes are counted apart.
+
+    Args:
+        about: this process's folder in /proc; None where there is to be no such namespace.
+    """
     if os.geteuid() == 0:  # Attack: whatever only root may do; limits on processes do not bind root at all
         os.setgroups([])
         os.setresgid(*3 * [instead_of_root])
         os.setresuid(*3 * [instead_of_root])
         call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self would belong to root from here on
-    if own_namespace:
+    if about is not None:
         user, group = os.getuid(), os.getgid()
         call("unshare", NEWUSER)
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            file = os.open(name, os.O_WRONLY, dir_fd=about)
+            os.write(file, text.encode())
+            os.close(file)
+        os.close(about)
     # Attack: undoing the mounts, or anything else that a capability of the new namespace allows.
     for capability in range(64):
         if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
@@ -167,7 +198,7 @@ def _limit(limits: dict[str, int], processes: int) -> None:
         resource.setrlimit(what, (bound[0], bound[1]))
 
     limit(resource.RLIMIT_DATA, used["VmData"] + memory)  # Attack: allocating without end
-    limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)  # … and as shared mappings, which the first leaves out
+    limit(resource.RLIMIT_AS, used["VmSize"] + 2 * memory)  # … and as maps of what it may not write to
     limit(resource.RLIMIT_NPROC, processes)  # Attack: a fork bomb. Threads count too
     limit(resource.RLIMIT_FSIZE, limits["file_mb"] * MB)  # Attack: one endless file
     limit(resource.RLIMIT_CPU, limits["cpu_s"], limits["cpu_s"] + 1)  # Attack: processes that compute unseen
@@ -176,25 +207,47 @@ def _limit(limits: dict[str, int], processes: int) -> None:
     limit(resource.RLIMIT_MEMLOCK, 0)  # Attack: memory that cannot be swapped out
 
 
-def _refuse_system_calls() -> None:
+def _refuse_system_calls(kind: str) -> None:
     """A seccomp filter over all later system calls of this process and of all that it starts."""
     import pyseccomp as seccomp
 
     refuse = seccomp.ERRNO(errno.EPERM)
     rules = seccomp.SyscallFilter(seccomp.ALLOW)
-    for name in REFUSED.split():
-        try:
-            rules.add_rule(refuse, name)
-        except OSError:  # a system call that this processor does not have
-            continue
+
+    def rule(action: int, names: str, *arguments: seccomp.Arg) -> None:
+        for name in names.split():
+            with contextlib.suppress(OSError):  # a system call that this processor does not have
+                rules.add_rule(action, name, *arguments)
+
+    rule(refuse, REFUSED)
+    # Attack: a limit for the grader that it is above already.
+    rule(refuse, "prlimit64", seccomp.Arg(0, seccomp.NE, 0))
+    rule(seccomp.ERRNO(0), PRIORITIES, seccomp.Arg(0, seccomp.NE, 0))
+    for number in NEWEST:
+        rules.add_rule(seccomp.ERRNO(errno.ENOSYS), number)
     # Attack: new namespaces, in which a process has privileges again. clone3 hides its flags: glibc then uses clone.
     rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
     for flag in (NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, 0x02000000, 0x40000000):
         rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
     # Attack: any network, also the machine's own. Not EPERM, at which libzmq ends the process.
-    rules.add_rule(seccomp.ERRNO(errno.EOPNOTSUPP), "socket", seccomp.Arg(0, seccomp.NE, 1))
+    no_socket = seccomp.ERRNO(errno.EOPNOTSUPP)
+    rules.add_rule(no_socket, "socket", seccomp.Arg(0, seccomp.NE, 1))
+    # Attack: memory that is shared, written and then taken out of the own map: it stays, and no process is seen to have
+    # it. What is shared between processes is a file in /dev/shm, which has a size.
+    rules.add_rule(refuse, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, SHARED | ANONYMOUS, SHARED | ANONYMOUS))
     # Attack: typing into the terminal of whoever grades.
     rules.add_rule(refuse, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, 0x5412))
+    if kind == "landlock":
+        rule(seccomp.ERRNO(0), UNDONE)
+        rule(refuse, REFUSED_BESIDE_LANDLOCK)
+        for number in DATAGRAMS:  # Attack: a message to a socket's path
+            rule(no_socket, "socket socketpair", seccomp.Arg(1, seccomp.MASKED_EQ, 0xF, number))
+        # Attack: emptying what may only be read.
+        read_only = (os.O_ACCMODE | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC)
+        rule(refuse, "open", seccomp.Arg(1, seccomp.MASKED_EQ, *read_only))
+        rule(refuse, "openat", seccomp.Arg(2, seccomp.MASKED_EQ, *read_only))
+        for group in OF_FILE_SYSTEMS:  # Attack: flags of files that may only be read, such as for backups
+            rule(refuse, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFF00, group << 8))
     rules.load()
 
 
@@ -218,7 +271,7 @@ def _landlock(*own: str) -> None:
     read = _EXECUTE | _READ | _LIST
     everything = handled & ~_MAKE_DEVICES
     allowed = dict.fromkeys(READABLE, read) | dict.fromkeys(("/proc", "/sys/devices/system/cpu"), _READ | _LIST)
-    allowed |= dict.fromkeys(("/dev/zero", "/dev/urandom", "/dev/random"), _READ) | {"/dev/null": _READ | _WRITE}
+    allowed |= dict.fromkeys(("/dev/urandom", "/dev/random"), _READ) | {"/dev/null": _READ | _WRITE}
     allowed |= dict.fromkeys(own, everything)
     for path, rights in allowed.items():
         if not os.path.exists(path):

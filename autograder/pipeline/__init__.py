@@ -1,6 +1,8 @@
 """What plugs into nbgrader, by import strings in nbgrader_config.py.
 
-`submission` reads what students hand in and puts the instructor's cells back, `execute` runs their cells and has the
-checks judged outside of the kernel, `grades` writes what the judge said into the gradebook. `labs` makes the students'
-notebooks from solutions/, `grading` is the round behind `make grade`.
+`intake` bounds what of a hand-in is looked at, and `unit` is the process in which that, and all that follows, is done
+for one submission; by `turns`, graders at the same time take it up one after the other. `submission` reads it and puts
+the instructor's cells back, `execute` runs its cells and has the checks judged outside of the kernel, `grades` writes
+what the judge said into the gradebook. `feedback` makes the pages, of what `markup` lets through. `labs` makes the
+students' notebooks from solutions/, `grading` is the round behind `make grade`.
 """

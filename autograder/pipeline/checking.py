@@ -47,7 +47,7 @@ def check_notebook(path: Path) -> bool:
     def say(cell: NotebookNode, verdict: Verdict) -> None:
         points = float(cell.metadata.nbgrader.points)
         judged.append((verdict, points))
-        print(f"\n{verdict.text()}\n\n  {points * verdict.score:g} of {points:g} points", flush=True)
+        print(f"\n{verdict.text()}", flush=True)
 
     print(f"Running {path.name}: {len(checks)} {'check' if len(checks) == 1 else 'checks'} …", flush=True)
     with tempfile.TemporaryDirectory(prefix="headroom-check-", ignore_cleanup_errors=True) as private:

@@ -38,12 +38,12 @@ def configure(c: Config, course: Path) -> None:
         "nbgrader.preprocessors.ComputeChecksums",
         "nbgrader.preprocessors.CheckCellMetadata",
     ]
-    # Autograding: the instructor's cells are put back, the student's cells run within limits, and for each check cell a
-    # judge outside of the student's kernel decides.
-    c.Autograde.pre_convert_hook = "autograder.pipeline.submission.remove_traps"
+    # Autograding, each submission in a process of its own with limits: its files are taken in, the instructor's cells
+    # put back, the student's cells run, and for each check cell a judge outside of the student's kernel decides.
     c.Autograde.exporter_class = "autograder.pipeline.submission.SubmissionExporter"
-    c.Autograde.sanitize_preprocessors = ["autograder.pipeline.submission.RestoreCells"]
+    c.Autograde.sanitize_preprocessors = []
     c.Autograde.autograde_preprocessors = [
+        "autograder.pipeline.submission.RestoreCells",
         "autograder.pipeline.execute.JudgedExecute",
         "nbgrader.preprocessors.IgnorePattern",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
@@ -53,6 +53,9 @@ def configure(c: Config, course: Path) -> None:
         "nbgrader.preprocessors.AssignLatePenalties",
     ]
     c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
+
+    # grades.csv with names and sentences quoted, and nothing in it that a spreadsheet would compute.
+    c.ExportApp.plugin_class = "autograder.pipeline.grades.QuotedExport"
 
     # Feedback pages are one file each, without scripts. Formgrader's view of a submission is nbgrader's own page: what
     # is a student's in it goes through the same filters, so that it neither runs nor takes long.

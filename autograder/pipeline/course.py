@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.course import Course, course_of
 
@@ -25,26 +29,48 @@ def course_root(start: Path) -> Path:
     raise Failed(f"There is no nbgrader_config.py beside a solutions/ in {start} or above it.")
 
 
-def nbgrader(course: Path, *arguments: str, quiet: bool = False, about: Course | None = None) -> int:
+def configuration(course: Path) -> Config:
+    """What the course's nbgrader_config.py says."""
+    return Config(PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config())
+
+
+def environment(about: Course, folder: Path) -> dict[str, str]:
+    """The variables with which a program that uses nbgrader is started.
+
+    Args:
+        about: the course, which may have some of its own (see `autograder.course`).
+        folder: the course's folder, or one that stands in for it.
+    """
+    # nbgrader starts `alembic` by name, so this Python's own scripts come first.
+    variables = {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])}
+    return {**os.environ, **variables, **(about.function(about.environment)(folder) if about.environment else {})}
+
+
+def nbgrader(
+    course: Path,
+    *arguments: str,
+    quiet: bool = False,
+    about: Course | None = None,
+    log: Callable[[str], None] | None = None,
+) -> int:
     """Run an nbgrader command with the course's configuration, and return its exit status.
 
     The course may say in which `environment` (see `autograder.course`). What it logs goes to the terminal; if quiet,
-    only when it fails.
+    only when it fails, and line by line to `log`.
     """
-    about = about or course_of(course)
-    # nbgrader starts `alembic` by name, so this Python's own scripts come first.
-    variables = {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])}
-    if about.environment:
-        variables |= about.function(about.environment)(course)
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "nbgrader", *arguments],
         cwd=course,
-        env={**os.environ, **variables},
+        env=environment(about or course_of(course), course),
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,
-        check=False,
-    )
-    if quiet and done.returncode:
-        print(done.stdout, file=sys.stderr)
-    return done.returncode
+    ) as running:
+        lines = []
+        for line in running.stdout or ():  # None unless quiet
+            lines.append(line)
+            if log:
+                log(line)
+    if quiet and running.returncode:
+        print("".join(lines), file=sys.stderr)
+    return running.returncode

@@ -25,12 +25,13 @@ from traitlets import Bool, Float, Integer, default
 
 from autograder.course import Course, course_of
 from autograder.judge import NoAnswer, judge
-from autograder.kernels.launch import NoIsolation
-from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
-from autograder.pipeline.integrity import NOTED, Remark, remembered
+from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
+from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
+from autograder.pipeline.integrity import NOTED, Remark
 from autograder.pipeline.kernel_side import MIME
-from autograder.verdict import Verdict
+from autograder.verdict import Verdict, not_judged
 
+ENDED = "autograder_ended"  # … under which it is said why nothing more is run, and what had been judged before
 SCORES = "autograder_scores"  # the key in nbgrader's resources under which the shares of the points travel
 # What a terminal would obey: control characters but for tabs, line breaks, and colours.
 CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
@@ -98,7 +99,10 @@ class JudgedExecute(Execute):
     """
 
     on_verdict: Callable[[NotebookNode, Verdict], None] | None = None
+    on_judged: Callable[[dict[str, Any]], None] | None = None  # likewise, with what can be sent to another process
     course: Course | None = None  # whose exercises are checked; that which nbgrader grades if None
+    own_failure: BaseException | None = None  # what kept the grader itself from going on
+    _refused: NoIsolation | None = None  # why `make_ready` has no process to fork kernels from
 
     isolated = Bool(True, help="run students' code in a sandbox, or not at all; False is at your own risk").tag(
         config=True
@@ -106,7 +110,11 @@ class JudgedExecute(Execute):
     total_timeout = Float(180.0, help="seconds that a whole notebook may take, restarts included").tag(config=True)
     max_restarts = Integer(3, help="fresh kernels that a notebook gets after the first").tag(config=True)
     max_output = Integer(1_000_000, help="characters of output that a cell may produce").tag(config=True)
-    max_reply = Integer(32_000_000, help="characters of one reply to the judge").tag(config=True)
+    max_shown = Integer(10_000_000, help="characters of output that are kept of a whole notebook").tag(config=True)
+    max_reply = Integer(30_000_000, help="characters of one reply to the judge").tag(config=True)
+    seed = Integer(None, allow_none=True, help="of the hidden cases; drawn afresh for each check if None").tag(
+        config=True
+    )
 
     @default("iopub_timeout")
     def _iopub_timeout_default(self) -> int:
@@ -122,38 +130,88 @@ class JudgedExecute(Execute):
         self.nb, self.km, self.kc, self.owns_km = nb, None, None, True
         self._check_assign_resources(resources)
         self.timeout_func = lambda cell: self._seconds  # pyright: ignore[reportAttributeAccessIssue]  # fractions too
-        self._restarts = 0
+        self._restarts = self._shown = 0
         self._culprits: dict[int, str] = {}  # cells that are not run again → what happened, as the end of a sentence
         self._errors: dict[int, str] = {}
         self._collecting: str | None = None  # the nonce of the reply that is awaited
-        self._remarks = remembered(nb)
-        verdicts: dict[int, Verdict] = {}
+        self._remarks: list[Remark] = list(resources.get(NOTED, []))
+        self.own_failure = None
+        judged: dict[int, dict[str, Any]] = {}
         graded = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and utils.is_grade(cell)]
+        if ended := resources.get(ENDED):
+            scores = {nb.cells[i].metadata.nbgrader.grade_id: 0.0 for i in graded if not utils.is_solution(nb.cells[i])}
+            for index in graded:
+                if name := checked_name(cell := nb.cells[index]):
+                    verdict = not_judged(name, f"it was not judged: {ended['why']}.")
+                    silence = _told(cell, verdict.worth(float(cell.metadata.nbgrader.points)))
+                    judged[index] = ended["judged"].get(silence["grade_id"], silence)
+            self._note(Remark("grading", f"was broken off: {ended['why']}"))
+        else:
+            scores = {}
+            self._run_all(graded, judged)
+        # Written last, when no kernel is left that could still change an output.
+        for index, told in judged.items():
+            cell = nb.cells[index]
+            cell.execution_count = None
+            cell.outputs = [new_output("display_data", {"text/plain": told["text"], "text/html": told["html"]})]
+            scores[told["grade_id"]] = told["score"]
+            if told["forbidden"]:
+                self._remark(index, f"calls `{told['forbidden']}`, which the task forbids", asked=told["exercise"])
+        resources[SCORES], resources[NOTED] = scores, self._remarks
+        return nb, resources
+
+    def make_ready(self) -> WarmParent | None:
+        """What kernels are forked from, started if need be; None where that fails, which every submission is told.
+
+        A unit, which gets a copy of this object, starts none of its own: nobody would remove what that leaves.
+        """
+        self._refused = None
+        try:
+            return warm_parent(self.graded_course) if self.isolated else None
+        except NoIsolation as problem:
+            self._refused = problem
+            return None
+
+    def _run_all(self, graded: list[int], judged: dict[int, dict[str, Any]]) -> None:
+        """Run the cells up to the last graded one, and fill in what each check was judged to be worth."""
         self._deadline = time.monotonic()
         self._open_kernel()
         self._deadline = time.monotonic() + self.total_timeout
         try:
-            for index, cell in enumerate(nb.cells[: 1 + max(graded, default=-1)]):
+            for index, cell in enumerate(self.nb.cells[: 1 + max(graded, default=-1)]):
                 if name := checked_name(cell):
-                    exercise = self.graded_course.find(name)
-                    verdicts[index] = judge(exercise, lambda request, i=index, n=name: self._ask(i, n, request))
+                    verdict = self._judge(index, name).worth(float(cell.metadata.nbgrader.points))
+                    judged[index] = _told(cell, verdict)
                     if self.on_verdict is not None:
-                        self.on_verdict(cell, verdicts[index])
+                        self.on_verdict(cell, verdict)
+                    if self.on_judged is not None:
+                        self.on_judged(judged[index])
                 elif _is_run(cell):
                     self._run(index, cell)
         finally:
             self._close_kernel()
-        # Written last, when no kernel is left that could still change an output.
-        scores = {}
-        for index, verdict in verdicts.items():
-            cell = nb.cells[index]
-            cell.execution_count = None
-            cell.outputs = [new_output("display_data", {"text/plain": verdict.text(), "text/html": verdict.html()})]
-            scores[cell.metadata.nbgrader.grade_id] = verdict.score
-            if verdict.forbidden:
-                self._remark(index, f"calls `{verdict.forbidden}`, which the task forbids", asked=verdict.exercise)
-        resources[SCORES], resources[NOTED] = scores, self._remarks
-        return nb, resources
+
+    def _judge(self, index: int, name: str) -> Verdict:
+        """The verdict of one check, whatever the judge meets with in what comes back."""
+        try:
+            exercise = self.graded_course.find(name)
+        except Exception as problem:
+            self.own_failure = problem
+            raise
+        try:
+            verdict = judge(exercise, lambda request: self._ask(index, name, request), self.seed)
+        except Exception as problem:
+            if self.own_failure is not None:
+                raise self.own_failure from None
+            self.log.exception("the judge cannot take what came back")
+            kind = type(problem).__name__
+            self._remark(index, f"was answered with something at which the judge raised {kind}", asked=name)
+            return not_judged(
+                name, f"the check got an answer with which it could do nothing ({kind}), so nothing was compared."
+            )
+        if self.own_failure is not None:  # and the judge took it for silence
+            raise self.own_failure
+        return verdict
 
     @property
     def graded_course(self) -> Course:
@@ -184,6 +242,8 @@ class JudgedExecute(Execute):
             manager.kernel_spec_manager = IsolatedKernelSpecs()
             manager.client_class = f"{PromptClient.__module__}.{PromptClient.__name__}"
         try:
+            if self._refused is not None:
+                raise self._refused
             self.start_new_kernel(**({"course": self.graded_course} if self.isolated else {}))
             self.start_new_kernel_client()
             for name in getattr(self._provisioner, "left_out", ())[:20]:
@@ -191,14 +251,14 @@ class JudgedExecute(Execute):
             cell = new_code_cell(f"{BECOME_A_MODULE}\n{self._call('prepare', PROBE)}")
             if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
-        except NoIsolation as problem:
+        except Exception as problem:
             self._close_kernel()
-            raise NoIsolation(
-                f"students' code is not run, because it cannot be isolated here: {problem}. {AT_YOUR_RISK}"
-            ) from None
-        except Exception:
-            self._close_kernel()
-            raise
+            if isinstance(problem, NoIsolation):
+                problem = NoIsolation(
+                    f"students' code is not run, because it cannot be isolated here: {problem}. {AT_YOUR_RISK}"
+                )
+            self.own_failure = problem
+            raise problem from None
 
     def _close_kernel(self) -> None:
         if self.km is not None:
@@ -254,7 +314,7 @@ class JudgedExecute(Execute):
 
     def _execute(self, index: int, cell: NotebookNode, seconds: float | None = None) -> str | None:
         """Execute a cell in the kernel; what prevented it from ending, as the end of a sentence, or None."""
-        self._size, self._flooded, self._gone = 0, False, False
+        self._size, self._flooded, self._gone, self._unshown = 0, False, False, False
         left = max(0.1, self._deadline - time.monotonic())
         self._seconds = seconds or min(self.timeout or left, left)
         limit = f"{self._seconds:.0f} s" if self._seconds != left else f"the notebook's {self.total_timeout:.0f} s"
@@ -265,6 +325,10 @@ class JudgedExecute(Execute):
             self.execute_cell(cell, index, store_history=not of_grader)
         except DeadKernelError:
             self._gone = True
+            if getattr(self._provisioner, "said_too_much", False) and not self._flooded:
+                return f"sent a message of more than {MAX_MESSAGE // 10**6} MB to the grader, and was stopped"
+            if self._flooded:
+                return self._too_much_output()
             status = getattr(self._provisioner, "exit_status", None)
             return f"ended the Python process{'' if status is None else DEATHS.get(status, '')}"
         except CellTimeoutError:
@@ -272,7 +336,8 @@ class JudgedExecute(Execute):
             if self._flooded:  # and the interrupt was lost in what the kernel does as it prints
                 return self._too_much_output()
             return f"did not end within {limit}, not even when it was interrupted, and was stopped"
-        except (AttributeError, KeyError, TypeError, ValueError):  # nbclient, on a message that no kernel sends
+        # nbclient, on a message that no kernel sends, such as one that is nested deeper than Python can follow
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             self.log.exception("a message that cannot be read")
             self._gone = True
             return "left the Python process in disorder"
@@ -280,6 +345,10 @@ class JudgedExecute(Execute):
             self.nb.cells = cells
             for said in self._said_by_kernel():
                 self._remark(index, said, asked=self._asked if self._collecting else "")
+        self._shown += self._size
+        if self._unshown:
+            text = f"[Not all is shown: the notebook's outputs have more than {self.max_shown:,} characters.]\n"
+            cell.outputs.append(new_output("stream", name="stderr", text=text))
         if self._flooded:
             return self._too_much_output()
         if any(output.get("ename") == "CellTimeoutError" for output in cell.outputs):
@@ -317,6 +386,9 @@ class JudgedExecute(Execute):
                 self._flooded = True
                 self._interrupting = asyncio.ensure_future(ensure_async(self.km.interrupt_kernel()))
             return None
+        if self._shown + self._size > self.max_shown:
+            self._unshown = True
+            return None
         return super().process_message({**msg, "content": _showable(kind, content)}, cell, cell_index)
 
     # --- Checks --------------------------------------------------------------------------------------------------
@@ -328,7 +400,8 @@ class JudgedExecute(Execute):
         if end_helpers := getattr(self._provisioner, "end_helpers", None):
             end_helpers()
         nonce = secrets.token_hex(16)
-        cell = new_code_cell(self._call("answer", base64.b64encode(request).decode(), name, nonce))
+        asked = base64.b64encode(request).decode()
+        cell = new_code_cell(self._call("answer", asked, name, nonce, self.max_reply))
         self._replies, self._collecting, self._asked = [], nonce, name
         try:
             happened = self._execute(index, cell)
@@ -342,15 +415,16 @@ class JudgedExecute(Execute):
         errors = [output for output in cell.outputs if output.output_type == "error"]
         if len(self._replies) > 1:
             self._remark(index, "sent more than one reply", asked=name)
-        if len(self._replies) != 1:
-            why = f" ({errors[-1].ename}: {errors[-1].evalue[:200]})" if errors else ""
+            raise NoAnswer("the check got more than one answer from the notebook's Python process.")
+        if not self._replies:
+            why = f": the code raised {errors[-1].ename}: {errors[-1].evalue[:200]}" if errors else ""
             raise NoAnswer(f"the check got no answer from the notebook's Python process{why}.")
         (reply,) = self._replies
         if reply.get("status") == "missing":
             raise NoAnswer(self._why_missing(index, name))
+        if reply.get("status") == "too large":
+            raise NoAnswer("what it returns is too large to be compared.")
         try:
-            if len(reply["reply"]) > self.max_reply:
-                raise NoAnswer("what it returns is too large to be compared.")
             return base64.b64decode(reply["reply"], validate=True)
         except (KeyError, TypeError, binascii.Error):
             return b""  # which the judge cannot read, and says so
@@ -374,9 +448,21 @@ class JudgedExecute(Execute):
         return f"{name} is not defined: the cell that defines it is missing, or gives it another name."
 
     @staticmethod
-    def _call(function: str, *arguments: str) -> str:
+    def _call(function: str, *arguments: str | int) -> str:
         """The text of a cell that calls a function of `kernel_side` in the kernel and leaves no name behind."""
         return f"__import__({GRADER!r}).{function}(*{arguments!r})"
+
+
+def _told(cell: NotebookNode, verdict: Verdict) -> dict[str, Any]:
+    """What is kept of a verdict: text and numbers, which can be sent, and can be written as UTF-8."""
+    return {
+        "grade_id": cell.metadata.nbgrader.grade_id,
+        "score": verdict.score,
+        "text": verdict.text().encode("utf-8", "replace").decode(),
+        "html": verdict.html().encode("utf-8", "replace").decode(),
+        "exercise": verdict.exercise,
+        "forbidden": verdict.forbidden,
+    }
 
 
 def _is_run(cell: NotebookNode) -> bool:

@@ -1,34 +1,58 @@
 """Feedback pages, and what Formgrader shows of a student's: text, tables, pictures, formulas; nothing that runs.
 
 A feedback page is one file, because one file is what `nbgrader release_feedback` hands out: no script, nothing that is
-loaded, formulas as MathML. nbgrader_config.py names the exporter for the pages, and the filters for Formgrader.
+loaded, formulas as MathML. It is made in a process of its own, with limits. nbgrader_config.py names the exporter for
+the pages, and the filters for Formgrader.
 """
 
+import os
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jinja2
+import nbformat
 from jinja2.runtime import Context
 from markupsafe import Markup
 from nbconvert.exporters import Exporter
 from nbformat import NotebookNode
+from nbformat.v4 import new_notebook
 from nbgrader import utils
-from traitlets import default
+from nbgrader.converters import GenerateFeedback
+from traitlets import Float, Integer, default
 
 from autograder.pipeline import markup
 from autograder.pipeline.markup import Allowance
+from autograder.pipeline.turns import take_turns
+from autograder.pipeline.unit import Say, Units, of_the_grader
 
 HERE = files("autograder.pipeline")
 PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
     HERE.joinpath("feedback.html.j2").read_text(encoding="utf-8")
 )
 STYLE = Markup(HERE.joinpath("feedback.css").read_text(encoding="utf-8"))
+END = b"</html>"
 PICTURES = ("image/png", "image/jpeg")
+SHOWN = ALL, VERDICTS, SCORE = ("all of it", "the verdicts only", "the score only")
+MISSING = "autograder_missing"  # the key in nbconvert's resources for the sentence on what a page does not show
 
 
 class FeedbackExporter(Exporter):
-    """Makes a feedback page of a graded notebook into which `GetGrades` has put scores and comments."""
+    """Makes a feedback page of a graded notebook into which `GetGrades` has put scores and comments.
+
+    A file is read and shown in a unit (unit.py). Whatever ends that leaves a page with the verdicts, or else with the
+    score alone, which says so; the grader's own failures raise.
+    """
+
+    memory_mb = Integer(1024, help="memory that the grader may take for a page").tag(config=True)
+    page_s = Float(60.0, help="seconds that it may take").tag(config=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._units = Units(self._made, of_the_grader, self.memory_mb, self.log)
+        if isinstance(self.parent, GenerateFeedback):
+            take_turns(self.parent, is_whole)
 
     @default("file_extension")
     def _file_extension_default(self) -> str:
@@ -38,6 +62,22 @@ class FeedbackExporter(Exporter):
     def _optimistic_validation_default(self) -> bool:
         return True
 
+    def from_filename(self, filename: str, resources: Any = None, **kwargs: Any) -> tuple[str, dict[str, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]  # as all exporters to text
+        request = {"file": os.path.abspath(filename), "resources": resources or {}}
+        page = self._units.first_answer(({**request, "cells": shown}, self.page_s) for shown in SHOWN)
+        return page, self._init_resources(resources)
+
+    def _made(self, request: dict[str, Any], say: Say) -> str:
+        """The page of a file, with all of its cells or fewer. This is what the unit does."""
+        shown, notebook = request["cells"], new_notebook()
+        if shown != SCORE:
+            notebook = nbformat.read(request["file"], as_version=4)
+        if shown == VERDICTS:
+            notebook.cells = [cell for cell in notebook.cells if _is_check(cell)]
+        missing = f"This page is not whole: {request['why']}. It shows {shown}." if request["why"] else ""
+        page, _ = self.from_notebook_node(notebook, request["resources"] | {MISSING: missing})
+        return page
+
     def from_notebook_node(self, nb: NotebookNode, resources: Any = None, **kw: Any) -> tuple[str, dict[str, Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]  # as all exporters to text
         notebook, resources = super().from_notebook_node(nb, resources, **kw)
         allowance = Allowance()
@@ -45,8 +85,19 @@ class FeedbackExporter(Exporter):
         # The verdicts come first: a page that is too large loses what the student's cells printed.
         verdicts = {i: _verdict(cell) for i, cell in enumerate(notebook.cells) if _is_check(cell)}
         cells = [_cell(cell, verdicts.get(i), allowance) for i, cell in enumerate(notebook.cells)]
-        page = PAGE.render(about=about, points=_points, cells=cells, style=STYLE)
+        missing = resources.get(MISSING, "")
+        page = PAGE.render(about=about, points=_points, cells=cells, missing=missing, style=STYLE)
         return page, resources
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is a page that was written to its end."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(END), os.SEEK_END)
+            return file.read() == END
+    except OSError:
+        return False
 
 
 def _points(number: Any) -> float:

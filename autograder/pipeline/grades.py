@@ -1,11 +1,16 @@
-"""Writes what the judge said into the gradebook."""
+"""Writes what the judge said into the gradebook, and the gradebook into grades.csv."""
 
+import csv
 import functools
+import io
+import os
+from pathlib import Path
 from typing import Any
 
 import nbgrader.api
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
+from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
 from autograder.pipeline.execute import SCORES
@@ -37,3 +42,41 @@ class SaveJudgedGrades(SaveAutoGrades):
         grade.auto_score = round(share * float(cell.metadata.nbgrader["points"]), 2)
         grade.needs_manual_grade = grade.manual_score is not None
         self.gradebook.db.commit()
+
+
+class QuotedExport(CsvExportPlugin):
+    """nbgrader's CSV export, with texts quoted and nothing that a spreadsheet would take for a formula."""
+
+    def export(self, gradebook: nbgrader.api.Gradebook) -> None:
+        columns = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score"]
+        columns += ["late_submission_penalty", "score", "max_score"]
+        text = io.StringIO(newline="")
+        table = csv.DictWriter(text, columns, lineterminator="\n")
+        table.writeheader()
+        # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
+        assignments: list[Any] = [one for one in gradebook.assignments if one.name in (self.assignment or [one.name])]
+        students: list[Any] = [one for one in gradebook.students if one.id in (self.student or [one.id])]
+        for assignment in assignments:
+            for student in students:
+                row = {name: getattr(student, name) for name in ("last_name", "first_name", "email")}
+                row |= {"assignment": assignment.name, "duedate": assignment.duedate, "student_id": student.id}
+                row |= dict.fromkeys(("raw_score", "late_submission_penalty", "score"), 0.0)
+                try:
+                    submission: Any = gradebook.find_submission(assignment.name, student.id)
+                except nbgrader.api.MissingEntry:  # nothing was handed in
+                    pass
+                else:
+                    penalty = submission.late_submission_penalty
+                    row |= {"raw_score": submission.score, "late_submission_penalty": penalty}
+                    row |= {"timestamp": submission.timestamp, "score": max(0.0, submission.score - penalty)}
+                row["max_score"] = assignment.max_score
+                table.writerow({name: _harmless(value) for name, value in row.items()})
+        path = Path(self.to or "grades.csv")
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half
+        part.write_text(text.getvalue(), encoding="utf-8")
+        part.replace(path)
+
+
+def _harmless(value: Any) -> Any:
+    """A value as it is, but a text that a spreadsheet would compute with an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -1,105 +1,277 @@
-"""An instructor's round: autograde, feedback, export, and a list of what was graded and what was not."""
+"""An instructor's round: grades, feedback, export, and a list of what was graded and what was not."""
 
-import shutil
+import importlib.util
+import os
+import secrets
 import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-import nbformat
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.utils import parse_utc
+from nbgrader.coursedir import CourseDirectory
+from sqlalchemy.exc import SQLAlchemyError
+from traitlets.config import Config
 
+from autograder.course import course_of
 from autograder.pipeline import labs
-from autograder.pipeline.course import Failed, nbgrader
-from autograder.pipeline.integrity import DONE, SaveIntegrityNote
+from autograder.pipeline.course import Failed, configuration, nbgrader
+from autograder.pipeline.feedback import is_whole
+from autograder.pipeline.intake import unusable
+from autograder.pipeline.integrity import SaveIntegrityNote
+from autograder.pipeline.journal import Journal
+from autograder.pipeline.parcel import unpack
+from autograder.pipeline.plan import Plan
+from autograder.pipeline.turns import Turn
+from autograder.pipeline.worker import Died, Grader, Refused, versions
+from autograder.pipeline.writer import Writer
+
+WORTHWHILE = 25  # submissions: they take about as long as one more worker takes to start
+MEMORY = 1500 << 20  # bytes that each worker may take before there are fewer than cores
+LOG = ".headroom/grade.log"  # in the course folder: what graders said
+AT_WORK = ".headroom/grading"  # likewise; who has its turn there grades the course
+CLUSTER = "pip install -e '.[cluster]' in the course's folder"
+
+Job = tuple[Any, Callable[[], bytes]]  # what it is known by, and what makes the request
+Answers = Iterator[tuple[Any, bytes | Exception]]  # what a job is known by, and its answer or what kept it from one
 
 
 def submitted(course: Path, lab: str) -> list[str]:
     """The students who handed in a lab."""
-    everybody = (course / "submitted").glob("*")
+    everybody = (course / "submitted").iterdir() if (course / "submitted").is_dir() else ()
     return sorted(one.name for one in everybody if (one / lab).is_dir() or (one / lab).is_symlink())
 
 
-def grade(course: Path, chosen: list[str], isolated: bool = True) -> list[str]:
+def grade(
+    course: Path,
+    chosen: list[str],
+    isolated: bool = True,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    regrade: Iterable[str] = (),
+) -> list[str]:
     """Grade what lies in submitted/, write feedback/ and grades.csv, and print a list.
+
+    What was graded before is left as it is, unless what was handed in, the lab, its due date or the grader changed.
 
     Args:
         course: the course folder.
         chosen: labs; if empty, all that somebody handed in.
         isolated: whether students' code runs in a sandbox, or else with the rights of whoever grades.
+        workers: processes on this machine that grade, of which one needs no Dask; None: as many as it has cores, and
+            no more than are worth their start.
+        scheduler: the address of a Dask scheduler whose workers grade instead.
+        regrade: students, labs and exercises of which everything is graded again.
 
     Returns:
         the submissions without a grade or a feedback page, as "student, lab".
 
     Raises:
-        Failed: nothing to grade, or a lab that does not exist.
+        Failed: nothing to grade, a lab that does not exist, no Dask for what needs it, or a gradebook or grades.csv
+            that cannot be used.
     """
+    if workers is not None and workers < 1:
+        raise Failed(f"--workers {workers}: at least one is needed.")
+    if (scheduler is not None or (workers or 1) > 1) and not _dask():
+        raise Failed(f"Several workers need Dask: {CLUSTER}.")
     known = labs.names(course)
     if unknown := sorted(set(chosen) - set(known)):
         raise Failed(f"There is no lab {unknown[0]}; there are {', '.join(known)}.")
     chosen = chosen or [lab for lab in known if submitted(course, lab)]
     if not any(submitted(course, lab) for lab in chosen):
         raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
-    for lab in chosen:
-        for student in submitted(course, lab):
-            _take_away_traps(course / "submitted" / student / lab)
-    how = [] if isolated else ["--JudgedExecute.isolated=False"]
     if not isolated:
         print("WARNING: students' code runs unprotected, with your full permissions.", file=sys.stderr)
-    database = f"sqlite:///{course / 'gradebook.db'}"
+    config = configuration(course)
+    database = CourseDirectory(config=config).db_url
     missing = []
-    for lab in chosen:
-        if not _in_gradebook(database, lab):
-            labs.generate(course, [lab])
-        _forget_half_made(course, lab)
-        nbgrader(course, "autograde", lab, *how)  # its status says no more than the list below
-        nbgrader(course, "generate_feedback", lab)
-        missing += [f"{student}, {lab}" for student in _report(course, database, lab)]
-    nbgrader(course, "export")
+    try:
+        with closing(Turn(course, "the grading of this course", print, AT_WORK)):
+            for lab in chosen:
+                with closing(Turn(course, "the gradebook", print)):
+                    if not _in_gradebook(database, lab):
+                        labs.generate(course, [lab])
+            journal = Journal(course)
+            plans = _plans(course, config, chosen, regrade, journal)
+            if any(plan.todo for plan in plans):
+                _grade_and_write(plans, journal, config, isolated, workers, scheduler)
+            for plan in plans:
+                if not all(is_whole(page) for page in plan.pages()):
+                    nbgrader(course, "generate_feedback", plan.lab)
+            counted = {}
+            for lab in chosen:
+                counted[lab], without = _report(course, database, lab)
+                missing += [f"{student}, {lab}" for student in without]
+    except SQLAlchemyError as problem:
+        raise Failed(f"The gradebook cannot be used ({problem}). The next run takes up what is missing.") from problem
+    except OSError as problem:
+        raise Failed(f"{problem}. The next run takes up what is missing.") from problem
+    if nbgrader(course, "export"):
+        raise Failed("grades.csv could not be written; what nbgrader said stands above.")
+    _sum_up(plans, counted)
     return missing
 
 
-def _take_away_traps(folder: Path) -> None:
-    """Take away from a submission what nbgrader stumbles over before it reads any notebook."""
-    for link in (folder.parent, folder):
-        if link.is_symlink():  # somebody else's work would be graded as this student's
-            print(f"{folder.parent.name}, {folder.name}: handed in as a link to {link.readlink()}; nothing is graded.")
-            link.unlink()
-            folder.mkdir(parents=True)
-            for path in (folder.parents[2] / "solutions" / folder.name).glob("*.ipynb"):
-                (folder / path.name).touch()
-    stamp = folder / "timestamp.txt"
-    if stamp.is_symlink() or (stamp.exists() and not stamp.is_file()):
-        stamp.unlink()  # nbgrader would wait for a pipe for ever
-    elif stamp.exists():
-        try:
-            parse_utc(stamp.read_text(encoding="utf-8")[:100].strip())
-        except (ValueError, OverflowError):
-            print(f"{folder.parent.name}, {folder.name}: timestamp.txt holds no time, and is left out.")
-            stamp.unlink()
+def _plans(course: Path, config: Config, chosen: list[str], regrade: Iterable[str], journal: Journal) -> list[Plan]:
+    """What is to be graded of each lab; what is graded again, and why, is printed."""
+    grader = versions(course_of(course))
+    plans = []
+    for lab in chosen:
+        students = [student for student, why_not in _handed_in(course, lab).items() if not why_not]
+        plans.append(Plan(course, config, lab, students, grader))
+    for name in regrade:
+        if not any(plan.includes(name) for plan in plans):
+            raise Failed(f"--regrade {name}: no lab or exercise is called so, and nobody who handed in.")
+    for plan in plans:
+        plan.look(journal, {one for name in regrade for one in plan.includes(name)}, print)
+    return plans
 
 
-def _forget_half_made(course: Path, lab: str) -> None:
-    """Remove what a grader that was killed left in autograded/: nbgrader would take it for graded, and skip it.
+def _grade_and_write(
+    plans: list[Plan], journal: Journal, config: Config, isolated: bool, workers: int | None, scheduler: str | None
+) -> None:
+    """Grade what is to be graded, and write it as it comes."""
+    course = plans[0].course
+    of: dict[tuple[str, str], tuple[dict[str, str], int]] = {}
 
-    A notebook is written once with the instructor's cells put back, and again with its verdicts; only then it is done.
-    Before that the folder is there without any notebook.
-    """
-    for folder in (course / "autograded").glob(f"*/{lab}"):
-        notebooks = list(folder.glob("*.ipynb"))
-        if not notebooks or not all(map(_is_done, notebooks)):
-            print(f"{folder.parent.name}, {lab}: grading was broken off before, and begins again.")
-            shutil.rmtree(folder)
+    def job(plan: Plan, student: str) -> Job:
+        def request() -> bytes:
+            submission, seed = plan.snapshot(student), secrets.randbits(62)
+            of[plan.lab, student] = plan.of(submission), seed
+            return plan.request(student, submission, writer.rows(plan.lab, student), seed)
 
+        return (plan.lab, student), request
 
-def _is_done(notebook: Path) -> bool:
+    jobs = [job(plan, student) for plan in plans for student in plan.todo]
+    count = _workers(workers, len(jobs)) if scheduler is None else 1
+    progress = Progress(len(jobs))
+    writer = Writer(course, config, _warn)
     try:
-        return DONE in nbformat.read(notebook, as_version=4).metadata
-    except (ValueError, OSError):
-        return False
+        with (
+            (course / LOG).open("a", encoding="utf-8") as log,
+            _answers(iter(jobs), versions(course_of(course)), isolated, count, scheduler) as (answers, alive),
+        ):
+            progress.begin()
+            for key, answer in answers:
+                lab, student = key
+                about, contents = ({"why": str(answer)}, []) if isinstance(answer, Exception) else unpack(answer)
+                print(f"=== {student}, {lab}\n{about.get('log') or about['why']}", file=log, flush=True)
+                hashes, seed = of.pop(key)
+                begun = time.monotonic()
+                if about.get("ok"):
+                    journal.begin(lab, student)
+                    writer.write(lab, student, about, contents)
+                    journal.add(lab, student, hashes, seed)
+                else:
+                    _warn(f"{student!r}, {lab}: {_last_line(about['why'])} (more in {LOG})")
+                progress.one_more(alive, time.monotonic() - begun)
+    except KeyboardInterrupt:
+        raise Failed(f"Stopped after {progress.done} of {len(jobs)}. The same command goes on from there.") from None
+
+
+def _dask() -> bool:
+    return importlib.util.find_spec("distributed") is not None
+
+
+def _workers(asked: int | None, jobs: int) -> int:
+    """How many processes grade on this machine; a line says how there could be more."""
+    count = min(asked, jobs) if asked else min(os.cpu_count() or 1, 1 + jobs // WORTHWHILE)
+    if count > 1 and not _dask():
+        _warn(f"One core grades. For all of them: {CLUSTER}.")
+        return 1
+    if count > 1 and asked is None:
+        from psutil import virtual_memory  # which Dask brings
+
+        count = max(1, min(count, virtual_memory().available // MEMORY))
+    return count
+
+
+@contextmanager
+def _answers(
+    jobs: Iterator[Job], wanted: dict[str, str], isolated: bool, workers: int, scheduler: str | None
+) -> Generator[tuple[Answers, Callable[[], int]]]:
+    """The answers to jobs as they come, and what tells how many workers are alive; they are ended with the block."""
+    if scheduler is None and workers < 2:  # what needs no Dask
+        try:
+            with closing(Grader(wanted, isolated)) as grader:
+                grader.start()
+                if grader.weaker:
+                    _warn(f"WARNING: {grader.weaker}")
+                yield _one_after_the_other(grader, jobs), lambda: 1
+        except Refused as problem:
+            raise Failed(f"Nothing is graded: {problem}") from None
+        except Died as problem:
+            raise Failed(str(problem)) from None
+        return
+    from autograder.pipeline.cluster import cluster
+
+    with (
+        # What is left of it when this process is killed goes with what is left of its kernels.
+        tempfile.TemporaryDirectory(prefix=f"headroom-{os.getpid()}-", ignore_cleanup_errors=True) as folder,
+        cluster(scheduler, workers, wanted, isolated, _warn, folder) as started,
+    ):
+        yield started.graded(jobs), started.look
+
+
+def _one_after_the_other(grader: Grader, jobs: Iterator[Job]) -> Answers:
+    for known, request in jobs:
+        try:
+            answer: bytes | Exception = grader.ask(request())
+        except Died as problem:
+            answer = problem
+        yield known, answer
+
+
+def _last_line(text: str) -> str:
+    """The last line of a log that says something, without what would give orders to a terminal."""
+    lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
+    return "".join(c for c in lines[-1] if c.isprintable())
+
+
+def _warn(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+class Progress:
+    """Says how far a run is, a few times a minute.
+
+    Args:
+        total: submissions that are to be graded.
+    """
+
+    every_s = 10.0
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Count time from now on."""
+        self._begun = self._said = time.monotonic()
+        self._writing = 0.0
+
+    def one_more(self, workers: Callable[[], int], writing: float) -> None:
+        """Count a submission; `workers` tells how many grade, `writing` how many seconds its results took to write."""
+        self.done += 1
+        self._writing += writing
+        now = time.monotonic()
+        if now - self._said < self.every_s and self.done < self.total:
+            return
+        self._said, rate = now, self.done / (now - self._begun)
+        left = timedelta(seconds=round((self.total - self.done) / rate))
+        share = self._writing / (now - self._begun)
+        by = f"{count} worker{'s' * (count != 1)}" if (count := workers()) else "nobody"
+        said = f"{self.done} of {self.total} done by {by}, {rate:.1f} a second, {left} left"
+        _warn(f"{said}, {share:.0%} of the time for writing")
 
 
 def _in_gradebook(database: str, lab: str) -> bool:
-    if not Path(database.removeprefix("sqlite:///")).exists():
+    if database.startswith("sqlite:///") and not Path(database.removeprefix("sqlite:///")).exists():
         return False
     with Gradebook(database) as gradebook:
         try:
@@ -108,25 +280,61 @@ def _in_gradebook(database: str, lab: str) -> bool:
             return False
 
 
-def _report(course: Path, database: str, lab: str) -> list[str]:
-    """Print the scores of a lab; the students who handed it in and have no grade."""
-    missing = []
+def _handed_in(course: Path, lab: str) -> dict[str, str]:
+    """Who handed in a lab, and why that cannot be graded, as a sentence: "" where it can."""
+    names = sorted(path.name for path in (course / "solutions" / lab).glob("*.ipynb"))
+
+    def why_not(student: str) -> str:
+        there = any(os.path.lexists(course / "submitted" / student / lab / name) for name in names)
+        return unusable(student) or ("" if there else f"There is no {' or '.join(names)} in it.")
+
+    return {student: why_not(student) for student in submitted(course, lab)}
+
+
+def _report(course: Path, database: str, lab: str) -> tuple[Counter[str], list[str]]:
+    """Print the scores of a lab.
+
+    Returns:
+        numbers of submissions and points, and the students who handed it in and have no grade or no page.
+    """
+    missing: list[str] = []
+    counted: Counter[str] = Counter()
     with Gradebook(database) as gradebook:
-        for student in submitted(course, lab):
-            graded = course / "autograded" / student / lab
-            try:
-                submission = gradebook.find_submission(lab, student)
-            except MissingEntry:
-                submission = None
-            if submission is None or not any(graded.glob("*.ipynb")):
+        found = {one["student"]: one for one in gradebook.submission_dicts(lab)}
+        most = gradebook.find_assignment(lab).max_score
+    for student, why in _handed_in(course, lab).items():
+        counted["handed in"] += 1
+        if why:
+            student = student if student.isprintable() else repr(student)  # or it would give orders to a terminal
+            missing.append(student)
+            print(f"{lab}  {student:24}  NOT GRADED. {why}")
+            continue
+        notebooks = list((course / "autograded" / student / lab).glob("*.ipynb"))
+        submission = found.get(student)
+        if submission is None or not any(one.stat().st_size for one in notebooks):
+            missing.append(student)
+            print(f"{lab}  {student:24}  NOT GRADED. What went wrong stands above; the next run takes it up again.")
+        else:
+            note = ", more to be graded by hand" if submission["needs_manual_grade"] else ""
+            pages = course / "feedback" / student / lab
+            if not all(is_whole(pages / f"{one.stem}.html") for one in notebooks):
                 missing.append(student)
-                print(f"{lab}  {student:24}  NOT GRADED")
-            else:
-                note = ", more to be graded by hand" if submission.needs_manual_grade else ""
-                if not any((course / "feedback" / student / lab).glob("*.html")):
-                    missing.append(student)
-                    note += ", NO FEEDBACK PAGE"
-                if any((course / SaveIntegrityNote.directory.default_value / lab).glob(f"{student}-*.md")):
-                    note += ", see integrity/"
-                print(f"{lab}  {student:24}  {submission.score:5.2f} of {submission.max_score:g}{note}")
-    return missing
+                note += ", NO FEEDBACK PAGE"
+            folder = course / SaveIntegrityNote.directory.default_value / lab
+            if any((folder / f"{student}-{one.stem}.md").exists() for one in notebooks):
+                note += ", see integrity/"
+            counted["graded"] += 1
+            counted["points"] += submission["score"]
+            print(f"{lab}  {student:24}  {submission['score']:5.2f} of {most:g}{note}")
+    counted["missing"] = len(missing)
+    return counted, missing
+
+
+def _sum_up(plans: list[Plan], counted: dict[str, Counter[str]]) -> None:
+    """Print a line for each lab."""
+    width = max(len(plan.lab) for plan in plans)
+    print(f"\n{'':{width}}  handed in  to grade in this run  no grade or page  mean score")
+    for plan in plans:
+        of = counted[plan.lab]
+        mean = f"{of['points'] / of['graded']:.2f}" if of["graded"] else "–"
+        print(f"{plan.lab:{width}}  {of['handed in']:9}  {len(plan.todo):20}  {of['missing']:16}  {mean:>10}")

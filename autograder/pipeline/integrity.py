@@ -6,7 +6,7 @@ accident. It changes no score, and students do not get it.
 """
 
 import difflib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
 NOTED = "autograder_noted"  # the key in nbgrader's resources under which the remarks travel
-KEPT = "headroom_restored"  # … and in a notebook's metadata from sanitising, which has resources of its own
 DONE = "headroom_graded"  # in the metadata of a notebook whose verdicts are in the gradebook
 MAX_LINES = 60  # of one difference
+MAX_COMPARED = 20_000  # characters of a text: what compares two takes time that grows with the product of their lines
+MAX_REMARKS, MAX_SAID = 200, 1000  # remarks of a note, characters of one
 ABOUT = ("grade", "solution", "task", "locked", "points", "cell_type")
 HEAD = (
     "What was seen while this submission was graded. It changed no score, and it is no proof of anybody's intent: "
@@ -33,17 +34,6 @@ class Remark:
     where: str
     what: str
     difference: str = ""
-
-
-def remembered(notebook: NotebookNode) -> list[Remark]:
-    """The remarks that sanitising left in a notebook, which loses them."""
-    return [Remark(**remark) for remark in notebook.metadata.pop(KEPT, [])]
-
-
-def remember(notebook: NotebookNode, remarks: list[Remark]) -> None:
-    """Leave remarks in a notebook for `remembered`."""
-    if remarks:
-        notebook.metadata[KEPT] = [asdict(remark) for remark in remarks]
 
 
 def what_is_restored(submitted: list[NotebookNode], released: dict[str, NotebookNode]) -> list[Remark]:
@@ -86,10 +76,9 @@ def what_is_restored(submitted: list[NotebookNode], released: dict[str, Notebook
 
 
 def _difference(released: str, submitted: str) -> str:
-    lines = difflib.unified_diff(
-        released.splitlines(), submitted.splitlines(), "released", "submitted", n=1, lineterm=""
-    )
-    return "\n".join(list(lines)[:MAX_LINES])
+    before, after = (text[:MAX_COMPARED].splitlines() for text in (released, submitted))
+    lines = list(difflib.unified_diff(before, after, "released", "submitted", n=1, lineterm=""))
+    return "\n".join(line[:MAX_SAID] for line in lines[:MAX_LINES])
 
 
 class SaveIntegrityNote(NbGraderPreprocessor):
@@ -115,10 +104,12 @@ class SaveIntegrityNote(NbGraderPreprocessor):
 def text(student: str, notebook: str, remarks: list[Remark]) -> str:
     """A note as Markdown. What came from a submission is shown as code, in which nothing is active."""
     parts = [f"# {student}, {notebook}", HEAD]
-    for remark in remarks:
-        parts.append(f"- **{_harmless(remark.where)}** {_harmless(remark.what)}")
+    for remark in remarks[:MAX_REMARKS]:
+        parts.append(f"- **{_harmless(remark.where[:MAX_SAID])}** {_harmless(remark.what[:MAX_SAID])}")
         if remark.difference:
             parts.append("\n".join(f"      {_printable(line)}" for line in remark.difference.splitlines()))
+    if len(remarks) > MAX_REMARKS:
+        parts.append(f"- {len(remarks) - MAX_REMARKS} more, which are not listed")
     return "\n\n".join(parts) + "\n"
 
 

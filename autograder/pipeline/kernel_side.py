@@ -28,13 +28,14 @@ def prepare(probe_source: str) -> None:
     sys.modules["autograder"] = module
 
 
-def answer(request: str, name: str, nonce: str) -> None:
+def answer(request: str, name: str, nonce: str, most: int) -> None:
     """Hand a request to the probe, with what the notebook calls `name`, and display the reply.
 
     Args:
         request: the packed request, base64.
         name: of the function or class that the student writes.
         nonce: marks the reply as that to this request.
+        most: characters of a reply.
     """
     shell = sys.modules["IPython"].get_ipython()
     if name not in shell.user_ns:
@@ -43,6 +44,6 @@ def answer(request: str, name: str, nonce: str) -> None:
         # A new module each time, so that nothing that the student's code did to an earlier one matters.
         probe = sys.modules["_headroom_probe"] = types.ModuleType("_headroom_probe")
         exec(probe_code, probe.__dict__)
-        packed = probe.answer(base64.b64decode(request), shell.user_ns[name])
-        reply = {"status": "answered", "reply": base64.b64encode(packed).decode()}
+        packed = base64.b64encode(probe.answer(base64.b64decode(request), shell.user_ns[name])).decode()
+        reply = {"status": "too large"} if len(packed) > most else {"status": "answered", "reply": packed}
     shell.display_pub.publish({MIME: reply | {"nonce": nonce}})

@@ -1,8 +1,11 @@
 """Makes the students' labs/ from solutions/, with nbgrader, and compares the two."""
 
 import ast
+import re
 import shutil
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -11,31 +14,39 @@ from autograder.course import Course, course_of
 from autograder.pipeline.course import Failed, nbgrader
 from autograder.pipeline.execute import checked_name
 
+CONVERTED = re.compile(r"Converting notebook .*/([^/]+)/[^/]+\.ipynb")  # what nbgrader logs as it begins with one
+
 
 def names(course: Path) -> list[str]:
     """The labs that solutions/ has."""
     return sorted(path.parent.name for path in (course / "solutions").glob("*/*.ipynb"))
 
 
-def generate(course: Path, labs: list[str], about: Course | None = None) -> None:
+def generate(
+    course: Path, labs: list[str], about: Course | None = None, say: Callable[[str], None] = lambda line: None
+) -> None:
     """Make labs/ from solutions/ in `course`, and tell its gradebook about them.
 
     Args:
         course: a folder with solutions/ and nbgrader_config.py.
         labs: some of `names`.
         about: the course whose exercises the labs check; that which the folder belongs to if None.
+        say: called with a line as each lab begins, and before what takes seconds.
 
     Raises:
         Failed: a check that cannot be judged, or nbgrader's refusal.
     """
     about = about or course_of(course)
+    say("Reading the checks in solutions/ ...")
     for lab in labs:
         for path in sorted((course / "solutions" / lab).glob("*.ipynb")):
             _refuse_unjudgeable(path, about)
     # nbgrader takes one lab or a pattern; starting it takes longer than making a lab.
+    say("Starting nbgrader ...")
+    log = _progress(labs, say)
     for lab in ["*"] if labs == names(course) else labs:
         how = ("--force", f"--CourseDirectory.root={course}")
-        if nbgrader(course, "generate_assignment", lab, *how, quiet=True, about=about):
+        if nbgrader(course, "generate_assignment", lab, *how, quiet=True, about=about, log=log):
             raise Failed(f"nbgrader could not make labs/{lab}; what it said stands above.")
     if about.stored:
         tidy = about.function(about.stored)
@@ -43,15 +54,36 @@ def generate(course: Path, labs: list[str], about: Course | None = None) -> None
             path.write_text(tidy(path.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 
 
-def differing(course: Path) -> list[str]:
-    """The labs in labs/ that are not what solutions/ gives: other files, other bytes, one too many or too few."""
+def _progress(labs: list[str], say: Callable[[str], None]) -> Callable[[str], None]:
+    """What takes nbgrader's log, line by line, and says which lab begins, and after some how long the rest may take."""
+    begun: dict[str, float] = {}
+
+    def log(line: str) -> None:
+        found = CONVERTED.search(line)
+        if not found or found[1] in begun or found[1] not in labs:
+            return
+        now = time.monotonic()
+        pace = (now - next(iter(begun.values()))) / len(begun) if begun else 0.0  # seconds a lab
+        rest = f", about {pace * (len(labs) - len(begun)):.0f} s left" if begun else ""
+        begun[found[1]] = now
+        say(f"{found[1]}: {len(begun)} of {len(labs)}{rest}")
+
+    return log
+
+
+def differing(course: Path, say: Callable[[str], None] = lambda line: None) -> list[str]:
+    """The labs in labs/ that are not what solutions/ gives: other files, other bytes, one too many or too few.
+
+    `say` is called as in `generate`.
+    """
     with tempfile.TemporaryDirectory(prefix="autograder-labs-") as folder:
         scratch = Path(folder)
         shutil.copytree(course / "solutions", scratch / "solutions", ignore=shutil.ignore_patterns(".*"))
         shutil.copy(course / "nbgrader_config.py", scratch)
         if (course / "jupyter").is_dir():
             shutil.copytree(course / "jupyter", scratch / "jupyter")
-        generate(scratch, names(scratch), course_of(course))
+        generate(scratch, names(scratch), course_of(course), say)
+        say("Comparing what was made with labs/ ...")
         made, kept = _files(scratch / "labs"), _files(course / "labs")
     return sorted({path.parts[0] for path in made.keys() | kept.keys() if made.get(path) != kept.get(path)})
 

@@ -29,6 +29,7 @@ MAX_MARKDOWN = 30_000  # characters of one text, pictures apart
 MAX_HTML = 200_000
 MAX_TAGS = 10_000
 MAX_REOPENED = 500_000  # <b> × <p>: an unclosed <b> is opened again in each <p> that follows
+MAX_SPANNED = 300  # rows and columns that cells of tables span beside their own; a browser takes minutes for millions
 MAX_TEX = 2_000
 MAX_TEXT = 20_000
 MAX_CODE = 60_000
@@ -43,6 +44,8 @@ STYLES = frozenset(
     | {"max-width", "min-width", "white-space"}
     | {f"{what}-{side}" for what in ("border", "margin", "padding") for side in ("top", "right", "bottom", "left")}
 )
+# A declaration ends where its semicolon is: no string, bracket, comment or escape may hold one.
+DECLARATIONS = re.compile(r"""(?:[\w\s:;,.#%!+-]|\([\w\s,.#%+-]*+\)|'[\w\s,.-]*+'|"[\w\s,.-]*+")*+""")
 PLAIN = (
     {"abbr", "b", "blockquote", "br", "caption", "code", "dd", "del", "div", "dl", "dt", "em", "figcaption", "figure"}
     | {"h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "kbd", "li", "p", "pre", "s", "samp", "small", "span", "strong"}
@@ -284,11 +287,21 @@ def _clean(source: str, pictures: Pictures) -> str | None:
     if tags > MAX_TAGS or tags * len(REOPENED.findall(source)) > MAX_REOPENED:
         return None
 
+    spanned = 0
+
     def allowed(tag: str, name: str, value: str) -> str | None:
+        nonlocal spanned
+        if name in ("colspan", "rowspan"):
+            if not re.fullmatch("[0-9]{1,3}", value) or spanned + int(value) > MAX_SPANNED:
+                return None
+            spanned += int(value)
+            return value
         if name == "src":
             return pictures.address(value)
         if name == "href":
             return value if LINK.match(value) else None
+        if name == "style":
+            return value if DECLARATIONS.fullmatch(value) else None
         return value
 
     cleaned = nh3.clean(

@@ -2,6 +2,7 @@
 
 import re
 
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions as NbgraderClearSolutions
 
@@ -14,6 +15,7 @@ REGION = re.compile(
     re.MULTILINE,
 )
 MARK = "STUDENTS GET"
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 class ClearSolutions(NbgraderClearSolutions):
@@ -27,8 +29,15 @@ class ClearSolutions(NbgraderClearSolutions):
         # return total
         ### END SOLUTION
 
-    Every other solution becomes nbgrader's stub.
+    Every other solution becomes nbgrader's stub. Comments in a text, which say what checks it, are left out.
     """
+
+    def preprocess_cell(
+        self, cell: NotebookNode, resources: ResourcesDict, cell_index: int
+    ) -> tuple[NotebookNode, ResourcesDict]:
+        if cell.cell_type == "markdown":
+            cell.source = COMMENT.sub("", cell.source)
+        return super().preprocess_cell(cell, resources, cell_index)
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
         cell.source, given = REGION.subn(_uncommented, cell.source)

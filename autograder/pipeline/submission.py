@@ -1,28 +1,33 @@
 """Reads what students hand in, whatever it is, and puts the instructor's cells back into it."""
 
-import contextlib
 import json
-import os
-import stat
+import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.kernelspec import NoSuchKernel
 from nbconvert.exporters import NotebookExporter
-from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.corpus.words import generate_corpus_id as random_cell_id
 from nbformat.v4 import new_notebook
-from nbgrader.api import Gradebook
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import Autograde, NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Float, Integer
 
-from autograder.pipeline.integrity import Remark, remember, what_is_restored
+from autograder.kernels.launch import NoIsolation, WarmParent
+from autograder.pipeline.execute import ENDED, JudgedExecute
+from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, read_plain, unusable
+from autograder.pipeline.integrity import DONE, NOTED, what_is_restored
 from autograder.pipeline.markup import FORMATS, MAX_PICTURE
+from autograder.pipeline.turns import take_turns
+from autograder.pipeline.unit import Say, Units, of_the_grader
 
 MAX_FILE = 20_000_000  # bytes of a submitted notebook
 MAX_CELLS = 2_000
+MAX_NOTEBOOKS = 20  # of one submission
 KINDS = ("code", "markdown", "raw")
-REMOVED: dict[Path, list[Remark]] = {}  # what was removed from a submission's folder, until its notebook is noted
 
 
 class Unreadable(ValueError):
@@ -42,7 +47,9 @@ def read(path: Path) -> NotebookNode:
         raise Unreadable("it is not a file")
     if path.stat().st_size > MAX_FILE:
         raise Unreadable(f"it is larger than {MAX_FILE // 1_000_000} MB")
-    data = path.read_bytes()
+    data = read_plain(path, MAX_FILE)
+    if data is None:
+        raise Unreadable("it may not be read")
     if not data.strip():
         raise Unreadable("it is empty")
     try:
@@ -61,48 +68,6 @@ def read(path: Path) -> NotebookNode:
     clean.metadata = nbformat.from_dict(metadata) if isinstance(metadata, dict) else NotebookNode()
     clean.cells = [_cell(cell) for cell in cells if isinstance(cell, dict) and cell.get("cell_type") in KINDS]
     return clean
-
-
-def remove_traps(assignment: str, student: str, notebooks: list[str]) -> None:
-    """Remove from a submission's folder what is neither file nor folder; nbgrader calls it before it copies the rest.
-
-    Names that cannot be printed are changed. What its owner may not read gets that permission, or nbgrader would break
-    off.
-
-    nbgrader copies what lies beside a notebook, through links: one to the gradebook would hand it out, one to /dev/zero
-    fill the disk, and a pipe block for ever. A notebook that is a link is left: it is not copied, and `read` says so.
-
-    Args:
-        assignment, student: as nbgrader was asked for them, which may be "*".
-        notebooks: paths of the submission's notebooks.
-    """
-    for root in {Path(path).parent for path in notebooks}:
-        for folder, folders, files in os.walk(root):
-            for path in (Path(folder, name) for name in (*folders, *files)):
-                mode = path.lstat().st_mode
-                needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
-                if not stat.S_ISLNK(mode) and mode & needed != needed:
-                    with contextlib.suppress(PermissionError):  # another's file: nbgrader says that it cannot read it
-                        path.chmod(stat.S_IMODE(mode) | needed)
-        for folder, folders, files in os.walk(root, topdown=False):
-            for name in (*folders, *files):
-                path = Path(folder, name)
-                mode = path.lstat().st_mode
-                if str(path) in notebooks:
-                    continue
-                if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                    path.unlink()
-                    kind = "link" if stat.S_ISLNK(mode) else "pipe, socket or device"
-                    what = f"is a {kind}, no file, and was removed"
-                elif not name.isprintable():  # the name would give orders to the terminal in which the log is read
-                    other = path.with_name("".join(c if c.isprintable() else "_" for c in name))
-                    while os.path.lexists(other):
-                        other = other.with_name(f"{other.name}_")
-                    path.rename(other)
-                    what = "was renamed: its name cannot be printed"
-                else:
-                    continue
-                REMOVED.setdefault(root.absolute(), []).append(Remark(_encodable(str(path.relative_to(root))), what))
 
 
 def make_cell(kind: str, source: str, metadata: dict[str, Any] | None = None) -> NotebookNode:
@@ -148,21 +113,155 @@ def _encodable(text: str) -> str:
 
 
 class SubmissionExporter(NotebookExporter):
-    """Writes a notebook for any submitted file: one that cannot be read becomes an empty one that says so."""
+    """Grades each submission in a process of its own, with limits, whatever it is.
+
+    nbgrader's converter makes its exporter after it has looked for submissions and before it opens the first. From then
+    on it sees a copy of the course's folders (`TakenIn`) in which each submission is empty notebooks and a checked
+    date. The real ones are read, run, judged and written in a unit (unit.py), and what ends one ends no other: what had
+    been judged then counts, and the notebook says why there is no more.
+
+    A file that cannot be read becomes an empty notebook that says so. The grader's own failures (no kernel, a locked
+    gradebook, a full disk) raise, and leave the submission ungraded.
+    """
+
+    memory_mb = Integer(2048, help="memory that the grader may take for a submission, beside its kernel's").tag(
+        config=True
+    )
+    grader_s = Float(120.0, help="seconds that it may take, beside those of the notebook").tag(config=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._course: TakenIn | None = None
+        self._warm: list[WarmParent | None] = []
+        self._units = Units(self._grade, self._is_own, self.memory_mb, self.log, self._is_stale)
+        if isinstance(self.parent, Autograde):
+            self._course = self._take_in(self.parent)
+            take_turns(self.parent, is_graded, self._course.close)
+
+    def _take_in(self, converter: Autograde) -> TakenIn:
+        """Have the converter see what it may see of the submissions that it has found."""
+        given: Any = converter.coursedir
+        course = TakenIn(given)
+        pattern = converter._format_source("(?P<lab>.*)", "(?P<student>.*)", escape=True)  # pyright: ignore[reportPrivateUsage]  # as nbgrader's own loop does
+        assignments, why = {}, None
+        of_lab: dict[str, list[str] | None] = {}
+        for path, found in sorted(converter.assignments.items()):
+            about = re.match(pattern, path, re.DOTALL)
+            if about is None:
+                continue
+            lab, student = about["lab"], about["student"]
+            if lab not in of_lab:
+                of_lab[lab] = _notebooks(course.db_url, lab)
+            known = of_lab[lab]
+            names = sorted(Path(one).stem for one in found)
+            names = [name for name in names if known is None or name in known][:MAX_NOTEBOOKS]
+            why = unusable(student) or (None if names else f"There is no {' or '.join(known or ())}.ipynb in it.")
+            if why is None:
+                folder, notebooks = course.add(lab, student, names)
+                assignments[folder] = notebooks
+            else:
+                self.log.error("%r, %s is not graded. %s", student, lab, why)
+        if converter.assignments and not assignments:
+            raise NbGraderException(why)
+        converter.assignments, converter.coursedir = assignments, course
+        return course
 
     def from_filename(
         self, filename: str, resources: dict[str, Any] | None = None, **kwargs: Any
     ) -> tuple[str, dict[str, Any]]:
-        path = Path(filename)
+        path, given = Path(filename), dict(resources or {})
+        resources = self._init_resources(resources)
+        assert self._course is not None
+        if path.is_relative_to(Path(self._course.root, self._course.submitted_directory)):
+            return "", resources  # nbgrader's first pass: the notebook begins to be there
+        return self._graded({"resources": given, "folder": str(path.parent)}), resources
+
+    # --- In nbgrader's process -----------------------------------------------------------------------------------
+
+    def _graded(self, request: dict[str, Any]) -> str:
+        """The text of a graded notebook."""
+        judged: dict[str, Any] = {}
+        run_s = sum(one.total_timeout for one in self._preprocessors if isinstance(one, JudgedExecute))
+        less = {**request, "judged": judged}  # filled while the first request is on its way
+        requests = (
+            ({**request, "look": True}, self.grader_s + run_s),
+            ({**less, "look": True}, self.grader_s),
+            ({**less, "look": False}, self.grader_s),
+        )
+        return self._units.first_answer(requests, lambda told: judged.update({told["grade_id"]: told}))
+
+    def _is_stale(self) -> bool:
+        """Whether kernels are forked from another process than the last time; a unit knows that one only."""
+        before = self._warm
+        self._warm = [one.make_ready() for one in self._preprocessors if isinstance(one, JudgedExecute)]
+        return self._warm != before
+
+    # --- In the unit ---------------------------------------------------------------------------------------------
+
+    def _grade(self, request: dict[str, Any], say: Say) -> str:
+        """Read, run, judge and write one notebook; `look` and `why` say what of it is left out."""
+        given, target = request["resources"], Path(request["folder"])
+        ended = {"why": request["why"], "judged": request["judged"]} if request["why"] else None
+        about = given["nbgrader"]
+        assert self._course is not None
+        source = self._course.folder(about["assignment"], about["student"])
+        notebook, remarks = new_notebook(), []
+        if request["look"]:
+            _, remarks = handed_in_at(source)
+            try:
+                if link := next((one for one in (source.parent, source) if one.is_symlink()), None):
+                    raise Unreadable(f"{link.name!r} is a link, and would be somebody else's work")
+                remarks += copy_beside(source, target)
+                notebook = read(source / f"{about['notebook']}.ipynb")
+            except Unreadable as problem:
+                self.log.warning("%s in %s cannot be read: %s", about["notebook"], source, problem)
+                sentence = (
+                    f"**The submitted file could not be read as a notebook: {problem}.** Nothing in it was graded."
+                )
+                notebook.cells = [make_cell("markdown", sentence)]
+        if ended:
+            self.log.warning("%s in %s: %s", about["notebook"], source, ended["why"])
+            left_out = "" if request["look"] else " Nothing of the notebook is shown for that reason."
+            sentence = f"**Grading was broken off: {ended['why']}.** What had been judged before counts.{left_out}"
+            notebook.cells.insert(0, make_cell("markdown", sentence))
+        for one in self._preprocessors:
+            if isinstance(one, JudgedExecute):
+                one.on_judged = say
+        resources = {
+            **given,
+            NOTED: remarks,
+            ENDED: ended,
+            "metadata": {"name": about["notebook"], "path": str(target)},
+        }
+        output, _ = self.from_notebook_node(notebook, resources)
+        return output
+
+    def _is_own(self, problem: BaseException) -> bool:
+        """Whether an exception is the grader's own failure, and no submission's doing."""
+        if isinstance(problem, (NoIsolation, NoSuchKernel)) or of_the_grader(problem):
+            return True
+        return any(isinstance(one, JudgedExecute) and one.own_failure is problem for one in self._preprocessors)
+
+
+def is_graded(path: Path) -> bool:
+    """Whether a file in autograded/ is a notebook whose verdicts are in it, and in the gradebook.
+
+    It is written once before anything is run, and again with its verdicts.
+    """
+    try:
+        return DONE in nbformat.read(path, as_version=4).metadata
+    except (ValueError, OSError):
+        return False
+
+
+def _notebooks(database: str, lab: str) -> list[str] | None:
+    """The notebooks of a lab, as the gradebook knows them; None if it does not know the lab."""
+    with Gradebook(database) as gradebook:
         try:
-            notebook = read(path)
-        except Unreadable as problem:
-            self.log.warning("%s cannot be read: %s", filename, problem)
-            sentence = f"**The submitted file could not be read as a notebook: {problem}.** Nothing in it was graded."
-            notebook = new_notebook(cells=[make_cell("markdown", sentence)])
-        resources = ResourcesDict() if resources is None else resources
-        resources["metadata"] = ResourcesDict(name=path.stem, path=str(path.parent))
-        return self.from_notebook_node(notebook, resources, **kwargs)
+            rows: Any = gradebook.find_assignment(lab).notebooks
+            return sorted(one.name for one in rows)
+        except MissingEntry:
+            return None
 
 
 class RestoreCells(NbGraderPreprocessor):
@@ -181,8 +280,7 @@ class RestoreCells(NbGraderPreprocessor):
             original: Any = gradebook.find_notebook(about["notebook"], about["assignment"])
             released, kernel = _released(original), original.kernelspec
         nb.metadata = NotebookNode({"kernelspec": json.loads(kernel)} if kernel else {})
-        removed = REMOVED.pop(Path(resources["metadata"]["path"]).absolute(), [])
-        remember(nb, removed + what_is_restored(nb.cells, released))
+        resources[NOTED] = [*resources.get(NOTED, []), *what_is_restored(nb.cells, released)]
         nb.cells = restore(nb.cells, released)
         return nb, resources
 

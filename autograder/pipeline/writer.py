@@ -1,0 +1,158 @@
+"""Puts what workers answer into the gradebook and the course's folders, as nbgrader would have. Nothing else does."""
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nbgrader.api import Base
+from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import rmtree
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+from traitlets.config import Config
+
+from autograder.pipeline.course import Failed
+from autograder.pipeline.parcel import Part, Rows, parts_of_lab, put_rows, rows_of_submission, set_row
+from autograder.pipeline.turns import Turn
+
+T = TypeVar("T")
+WAITS = (0.5, 1, 2, 5, 10, 20, 30)  # seconds until the gradebook is tried again
+FRESH = ".headroom/fresh-{}"  # in the course folder, where a folder is written before it takes the old one's place
+
+MADE = {  # by grading, in each table; the rest of a row is written by hand
+    "submitted_notebook": ("late_submission_penalty",),
+    "grade": ("auto_score", "needs_manual_grade"),
+    "comment": ("auto_comment",),
+}
+
+
+class Writer:
+    """Writes results one after the other. What it is told again, it writes again: the same rows, the same files.
+
+    Args:
+        course: its folder.
+        config: what nbgrader_config.py says.
+        say: called with a sentence when the gradebook cannot be written for a while.
+    """
+
+    def __init__(self, course: Path, config: Config, say: Callable[[str], None]) -> None:
+        self.course, self._say = course, say
+        directory = CourseDirectory(config=config)
+        self._engine = create_engine(directory.db_url, poolclass=NullPool)
+        self._converters = {
+            "autograded": Autograde(directory, config=config),
+            "feedback": GenerateFeedback(directory, config=config),
+        }
+        for old in (course / ".headroom").glob(Path(FRESH.format("*")).name):  # of one that was killed
+            shutil.rmtree(old, ignore_errors=True)
+
+    def rows(self, lab: str, student: str) -> Rows:
+        """What the gradebook knows of a submission."""
+
+        def read() -> Rows:
+            with self._engine.connect() as connection:
+                return rows_of_submission(connection, lab, student)
+
+        return self._tried(read)
+
+    def write(self, lab: str, student: str, about: dict[str, Any], contents: list[bytes]) -> None:
+        """Put in one result.
+
+        Args:
+            lab: the lab that was graded.
+            student: whose.
+            about: the worker's answer, which is `ok`.
+            contents: of the answer's files.
+
+        Raises:
+            Failed: the gradebook cannot be written, although it was tried for a minute, or no longer knows these cells.
+            OSError: a folder cannot be.
+        """
+        turn = Turn(self.course, f"{student}, {lab}", print)
+        try:
+            self._tried(lambda: self._record(lab, student, about["rows"]))
+            files: dict[str, dict[str, bytes]] = defaultdict(dict)
+            for name, data in zip(about["files"], contents, strict=True):
+                area, _, within = name.partition("/")
+                files[area][within] = data
+            for area, converter in self._converters.items():
+                self._replace(area, Path(student, lab), files[area])
+                converter.set_permissions(lab, student)
+            for notebook in {Path(name).stem for name in files["autograded"] if name.endswith(".ipynb")}:
+                name = f"{lab}/{student}-{notebook}.md"
+                note = self.course / "integrity" / name
+                if name in files["integrity"]:
+                    note.parent.mkdir(parents=True, exist_ok=True)
+                    note.write_bytes(files["integrity"][name])
+                else:
+                    note.unlink(missing_ok=True)
+        finally:
+            turn.close()
+
+    def _tried(self, do: Callable[[], T]) -> T:
+        """Do something with the gradebook, again and again where it is gone or locked."""
+        for wait in (*WAITS, None):
+            try:
+                return do()
+            except DBAPIError as problem:
+                if wait is None:
+                    raise Failed(
+                        f"The gradebook cannot be used: {problem}. The same command goes on from there."
+                    ) from problem
+                self._say(f"The gradebook cannot be used; next attempt in {wait} s. {str(problem).splitlines()[0]}")
+            time.sleep(wait)
+        raise AssertionError
+
+    def _record(self, lab: str, student: str, rows: Rows) -> None:
+        """Write the rows of a submission in one transaction, as far as grading makes them; what is by hand stays."""
+        tables, theirs = Base.metadata.tables, _parts(rows)
+        with self._engine.begin() as connection:
+            mine = rows_of_submission(connection, lab, student)
+            new = not mine["submitted_assignment"]
+            ours = dict.fromkeys(parts_of_lab(connection, lab)) if new else _parts(mine)
+            if not (ours.keys() == theirs.keys() if new else ours.keys() <= theirs.keys()):
+                raise Failed(f"{lab} was changed while it was graded; the next run grades it again.")
+            if not mine["student"]:
+                put_rows(connection, {"student": rows["student"]})
+            if new:
+                put_rows(connection, {name: found for name, found in rows.items() if name != "student"})
+                return
+            (handed_in,), (known,) = rows["submitted_assignment"], mine["submitted_assignment"]
+            if handed_in["timestamp"] is not None:
+                set_row(connection, tables["submitted_assignment"], known["id"], timestamp=handed_in["timestamp"])
+            for part, row in ours.items():
+                assert row is not None
+                made = {name: theirs[part][name] for name in MADE[part[0]]}
+                set_row(connection, tables[part[0]], row["id"], **made)
+
+    def _replace(self, area: str, within: Path, files: dict[str, bytes]) -> None:
+        """Have a folder hold these files and nothing else: those that it held, or all of them, whatever happens."""
+        fresh, target = self.course / FRESH.format(area), self.course / area / within
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        for name, data in files.items():
+            path = fresh / Path(name).relative_to(within)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        if target.exists():
+            rmtree(str(target))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh.rename(target)
+
+
+def _parts(rows: Rows) -> dict[Part, dict[str, Any]]:
+    """The rows of a submission that grading writes, by what they are about."""
+    notebooks = {row["id"]: row["notebook_id"] for row in rows["submitted_notebook"]}
+    found: dict[Part, dict[str, Any]] = {
+        ("submitted_notebook", row["notebook_id"], ""): row for row in rows["submitted_notebook"]
+    }
+    return found | {
+        (name, notebooks[row["notebook_id"]], row["cell_id"]): row
+        for name in ("grade", "comment")
+        for row in rows[name]
+    }
