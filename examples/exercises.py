@@ -10,7 +10,7 @@ from autograder.diagnosis.vocabulary.numbers import exp
 from autograder.exercise import Case, Criterion, Exercise, Mistake, Property, in_numpy
 from autograder.quick import question
 
-MANNERS = Criterion("manners", "the arguments stay as they are, and the same call gives the same result", 0.1)
+CONTRACT = Criterion("contract", "the arguments stay as they are, and the same call gives the same result", 0.1)
 
 
 # --- Lab 1: the softmax --------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ SOFTMAX = Exercise(
         Criterion("shape", "runs, and the result has the shape of x", 0.1),
         Criterion("values", "the weights along the last axis", 0.6),
         Criterion("large", "values of 10,000 too", 0.2),
-        MANNERS,
+        CONTRACT,
     ),
     mistakes=(
         Mistake(
@@ -120,7 +120,7 @@ CONVOLVE = Exercise(
     criteria=(
         Criterion("shape", "runs, and there is one entry for each place where the kernel fits", 0.2),
         Criterion("values", "each entry is the sum of a window times the kernel", 0.7),
-        MANNERS,
+        CONTRACT,
     ),
     mistakes=(
         Mistake(
