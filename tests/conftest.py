@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-# Before torch is imported, here and in whatever the tests start: as many workers as cores, each with one thread.
+# Before torch is imported, here and in whatever the tests start: a worker for each core, each with one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
@@ -23,8 +23,10 @@ from headroom.lab import private_environment
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DURATIONS = Path(__file__).with_name("durations.json")
-# Files whose tests share nothing but what is made for one notebook, exercise or lab: each of these is a unit.
-PARTED = ("test_notebooks.py", "test_exercises.py", "test_pipeline.py")
+# Files whose tests share nothing but what is made for one notebook or exercise: each of these is a unit. What is said
+# and what is earned by the same answers is one.
+PARTED = {name: name for name in ("test_notebooks.py", "test_exercises.py")}
+PARTED["test_points.py"] = "test_exercises.py"
 
 # As this file is imported, not in a fixture: Jupyter and Matplotlib read these variables when they are imported.
 STATE = Path(tempfile.mkdtemp(prefix="headroom-tests-"))
@@ -35,10 +37,11 @@ os.environ.update(private_environment(STATE, REPOSITORY / "jupyter"))
 
 
 def unit(nodeid: str) -> str:
-    """What one worker runs from beginning to end: a file, or its share for one notebook, exercise or lab."""
+    """What one worker runs from beginning to end: a file, or its share for one notebook or exercise."""
     file, _, test = nodeid.partition("::")
     about = re.search(r"\[([^\]-]+)", test)
-    return f"{file}[{about[1]}]" if about and file.endswith(PARTED) else file
+    folder, slash, name = file.rpartition("/")
+    return f"{folder}{slash}{PARTED[name]}[{about[1]}]" if about and name in PARTED else file
 
 
 class Units(LoadScopeScheduling):
@@ -46,6 +49,11 @@ class Units(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: tests that wait for what they have started leave one free."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log) -> Units:

@@ -1,4 +1,4 @@
-"""Checks the widgets' JavaScript: its types, as the JSDoc says them, and the linter's rules.
+"""Checks the widgets' JavaScript: its types, as the JSDoc says them, the linter's rules, and tests/front_ends/.
 
     .venv/bin/python tests/javascript.py
 

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from headroom.data import SOURCE, TARGET
 from headroom.pretrained import pretrained_transformer
-from headroom.reference import Transformer, ViT, causal_mask
+from headroom.reference import Transformer, ViT, attention_maps, causal_mask
 from headroom.widgets import AttentionExplorer
 from tests.browser import WidgetNotebook, place_in, widget_notebook
 
@@ -61,7 +61,7 @@ def test_buffer_lies_in_the_order_that_the_browser_reads():
     sent = np.frombuffer(of_patches(digits(), attention)._attention, dtype="<u2")
     tokens = PATCHES + 1
     image, layer, head, query, key = 2, 1, 3, 5, 7
-    at = (((image * LAYERS + layer) * HEADS + head) * tokens + query) * tokens + key  # as in attention_explorer.js
+    at = (((image * LAYERS + layer) * HEADS + head) * tokens + query) * tokens + key  # as the browser reads it
     assert sent[at] / 65535 == pytest.approx(attention[image, layer, head, query, key].item(), abs=1e-5)
 
 
@@ -187,7 +187,9 @@ def test_from_model_shows_what_the_model_computes_and_leaves_its_mode():
     assert all(parameter.grad is None for parameter in model.parameters())
     model.eval()
     with torch.no_grad():
-        logits, attention = model(images, return_attention=True)
+        with attention_maps(model) as maps:
+            logits = model(images)
+        attention = maps["encoder.blocks.attention"]
     np.testing.assert_allclose(widget.selected_weights, attention[0, -1, 0, 4, 1:], atol=1e-6)
     np.testing.assert_allclose(widget._facts["predictions"], logits.softmax(-1), atol=1e-4)
     assert widget._facts["labels"] == [7, 2, 1]
@@ -563,3 +565,56 @@ def test_the_table_has_the_numbers(notebook) -> None:
     text = notebook.widget("text")
     for key, row in enumerate(rows.all()):
         assert f"{weights[key]:.3f}" in row.inner_text()
+
+
+# ---------------------------------------------------------------- models of transformers
+
+
+def huggingface(kind: str):
+    """A small model of `transformers` with random weights and its tokenizer; nothing is fetched."""
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    names = ["<pad>", "</s>", "<unk>", *"abcdefgh"]
+    text = tokenizers.Tokenizer(tokenizers.models.WordLevel({name: i for i, name in enumerate(names)}, "<unk>"))
+    text.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=text, unk_token="<unk>", eos_token="</s>")
+    size = {"vocab_size": len(names), "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 3}
+    torch.manual_seed(0)
+    if kind == "encoder":
+        return transformers.BertModel(transformers.BertConfig(**size, intermediate_size=8)), tokenizer
+    if kind == "decoder":
+        config = transformers.GPT2Config(
+            vocab_size=len(names), n_embd=8, n_head=2, n_layer=3, bos_token_id=1, eos_token_id=1
+        )
+        return transformers.GPT2LMHeadModel(config), tokenizer
+    config = transformers.T5Config(
+        vocab_size=len(names), d_model=8, d_kv=4, d_ff=8, num_heads=2, num_layers=3, decoder_start_token_id=0
+    )
+    return transformers.T5ForConditionalGeneration(config), tokenizer
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_one_stack_of_transformers_is_shown(kind):
+    model, tokenizer = huggingface(kind)
+    before = model.config._attn_implementation
+    model.train()
+    widget = AttentionExplorer.from_huggingface(model, tokenizer, ["a b c d", "e f"])
+    assert model.training
+    assert model.config._attn_implementation == before
+    assert widget._facts["queries"] == [list("abcd"), list("ef")]
+    assert (widget._n_layers, widget._n_heads, widget._sizes) == (3, 2, [(4, 4), (2, 2)])
+    upper = np.triu(widget._weights[0][0, 0], 1)
+    assert (upper == 0).all() == (kind == "decoder")
+    with pytest.raises(ValueError, match="are for encoder-decoders"):
+        AttentionExplorer.from_huggingface(model, tokenizer, "a", part="cross")
+
+
+@pytest.mark.parametrize(("part", "size"), [("encoder", (3, 3)), ("decoder", (3, 3)), (None, (3, 3))])
+def test_an_encoder_decoder_of_transformers_is_shown(part, size):
+    model, tokenizer = huggingface("both")
+    widget = AttentionExplorer.from_huggingface(model, tokenizer, "a b c", part, target="d e")
+    assert widget._sizes == [size]
+    assert widget._facts["queries"] == [list("abc") if part == "encoder" else ["<pad>", "d", "e"]]
+    assert widget._facts["keys"] == [["<pad>", "d", "e"] if part == "decoder" else list("abc")]
+    written = AttentionExplorer.from_huggingface(model, tokenizer, "a b c")
+    assert written._facts["queries"][0][0] == "<pad>"

@@ -11,7 +11,14 @@ import traitlets
 from playwright.sync_api import expect
 
 from headroom.pretrained import pretrained_transformer, pretrained_vit
-from headroom.reference import MultiHeadAttention, MultiHeadSelfAttention, causal_mask, scaled_dot_product_attention
+from headroom.reference import (
+    CrossAttention,
+    MultiHeadSelfAttention,
+    RotarySelfAttention,
+    attention_maps,
+    causal_mask,
+    scaled_dot_product_attention,
+)
 from headroom.widgets import AttentionStepper
 from headroom.widgets.shared import front_end
 from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, place_in, widget_notebook
@@ -168,8 +175,9 @@ def test_from_model_takes_a_head_of_a_live_attention():
     widget = AttentionStepper.from_model(attention, x, MASK, head=-1, sample=1, tokens=WORDS, query=2)
     assert attention.training
     attention.eval()
-    _, weights = attention(x, MASK, return_weights=True)
-    np.testing.assert_allclose(widget.row.weights, weights[1, 2, 2].detach(), atol=1e-6)
+    with attention_maps(attention) as maps:
+        attention(x, MASK)
+    np.testing.assert_allclose(widget.row.weights, maps["attention"][1, 0, 2, 2].detach(), atol=1e-6)
     assert widget._facts["given"] == ["weights", "output"], "what the module itself computed is compared"
     assert widget.differences == ()
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in attention.modules())
@@ -189,8 +197,9 @@ def test_from_model_listens_within_a_whole_model():
     images = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     attention = vit.encoder.blocks[1].attention
     widget = AttentionStepper.from_model(vit, images, attention=attention, head=1, sample=1)
-    _, maps = vit(images, return_attention=True)
-    np.testing.assert_allclose(widget.row.weights, maps[1, 1, 1, 0].detach(), atol=1e-5)
+    with attention_maps(vit) as maps:
+        vit(images)
+    np.testing.assert_allclose(widget.row.weights, maps["encoder.blocks.attention"][1, 1, 1, 0].detach(), atol=1e-5)
 
     model = pretrained_transformer()
     source, target = torch.tensor([[5, 6, 7, 8, 9]]), torch.tensor([[1, 4, 5]])
@@ -205,15 +214,15 @@ def test_from_model_listens_within_a_whole_model():
 
 
 def test_from_model_turns_by_rotary_positions():
-    attention = MultiHeadSelfAttention(8, 2, rotary=True)
+    attention = RotarySelfAttention(8, 2)
     assert AttentionStepper.from_model(attention, torch.randn(1, 5, 8), head=1).differences == ()
 
 
 def test_from_model_says_what_it_cannot_listen_to():
     with pytest.raises(TypeError, match="has no map w_q; from_model listens to w_q, w_k, w_v and w_o"):
         AttentionStepper.from_model(torch.nn.MultiheadAttention(8, 2), torch.randn(1, 5, 8))
-    with pytest.raises(ValueError, match="MultiHeadAttention does not use its w_q in this call"):
-        outside = MultiHeadAttention(8, 2)
+    with pytest.raises(ValueError, match="CrossAttention does not use its w_q in this call"):
+        outside = CrossAttention(8, 2)
         AttentionStepper.from_model(torch.nn.Linear(8, 8), torch.randn(1, 5, 8), attention=outside)
 
 
@@ -475,7 +484,9 @@ def test_the_reader_changes_numbers_and_gets_them_back(notebook) -> None:
 def test_a_students_numbers_stand_beside_the_right_ones(notebook) -> None:
     widget = notebook.widget("checked")
     told = widget.part("check").locator("li")
-    expect(told.nth(0)).to_contain_text("✗ Your scores part from the right ones first at query 2 “tired”, key 3 “cat”")
+    expect(told.nth(0)).to_contain_text(
+        "✗ Your scores first differ from the right ones at query 2 “tired”, key 3 “cat”"
+    )
     expect(told.nth(1)).to_contain_text("✓ Your weights agree")
     told.nth(0).locator("button").click()
     expect(widget.root).to_have_attribute("data-query", "1")

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 from headroom.data import written_dates
 from headroom.mistakes import MISTAKES, broken
 from headroom.pretrained import pretrained_transformer
-from headroom.reference import CPVT, ConvNet, Encoder, Swin, Transformer, ViT, cross_entropy
+from headroom.reference import CPVT, ConvNet, Encoder, Swin, Transformer, ViT, attention_maps, cross_entropy
 from headroom.training import accuracy, exact_match
 from headroom.widgets import BugSwitches, bug_switches
 from headroom.widgets.shared import dequantise
@@ -55,7 +56,8 @@ def of_texts(mistakes=("unscaled", "own_memory", "mask_ignored"), **start) -> Bu
 def test_results_are_those_of_the_broken_model(names):
     result = of_images().compute(*names)
     model = broken(small_vit().eval(), *names)
-    logits, attention = model(IMAGES, return_attention=True)
+    with attention_maps(model) as maps:
+        logits = model(IMAGES)
     loss = cross_entropy(logits, LABELS)
     loss.backward()
     assert result.accuracy == pytest.approx(accuracy(model, IMAGES, LABELS))
@@ -67,7 +69,7 @@ def test_results_are_those_of_the_broken_model(names):
     assert result.gradients["layer 2, W_Q"] == pytest.approx(math.hypot(*w_q), rel=1e-4)
     assert math.hypot(*result.gradients.values()) == pytest.approx(result.gradient)
     for sample, weights in enumerate(result.attention["encoder"]):
-        np.testing.assert_allclose(weights, attention[sample].detach(), atol=1e-6)
+        np.testing.assert_allclose(weights, maps["encoder.blocks.attention"][sample].detach(), atol=1e-6)
 
 
 def test_a_transformer_is_judged_by_what_it_writes_freely():
@@ -185,7 +187,8 @@ def test_a_choice_that_does_not_exist_is_refused_and_undone(name, value, sentenc
 
 def test_selection_can_be_set_and_read():
     widget = of_texts(on=["unscaled"], sample=-1, head=1)
-    assert widget.selection == bug_switches.Selection(("unscaled",), 2, "cross", 1, 1, 0, 0)
+    chosen = {"on": ("unscaled",), "sample": 2, "part": "cross", "layer": 1, "head": 1, "query": 0, "key": 0}
+    assert asdict(widget.selection) == chosen | {"mistakes": ("unscaled",)}
     widget.part, widget.sample = "encoder", 0
     widget.query, widget.key = 11, 11
     widget.sample = 1
@@ -345,8 +348,8 @@ def test_pointing_and_keys_tell_both_weights(notebook):
     said = "patch row 1, column 2 gives patch row 1, column 1 the weight"
     expect(widget.part("live")).to_contain_text(f"{said} {healthy:.3f}, with the mistake {wrong:.3f}.")
     matrix = widget.part("broken")
-    laid = {name: float(matrix.get_attribute(f"data-{name}")) for name in ("left", "top", "cell")}
-    matrix.hover(position={"x": laid["left"] + 4.5 * laid["cell"], "y": laid["top"] + 0.5 * laid["cell"]})
+    laid = {name: float(matrix.get_attribute(f"data-{name}")) for name in ("left", "top", "cell-width")}
+    matrix.hover(position={"x": laid["left"] + 4.5 * laid["cell-width"], "y": laid["top"] + 0.5 * laid["cell-width"]})
     answer = notebook.read("read", query=0, key=4)
     widget = notebook.widget("image")
     expect(widget.part("live")).to_contain_text("[class] gives patch row 1, column 4 the weight")

@@ -4,19 +4,39 @@ import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
 from PIL import Image
 
 from headroom import notebooks
-from headroom.course_map import BY_NAME, COURSE, PICTURE, STORED, contents, course_map, drawn_from, existing, in_words
+from headroom.course_map import (
+    BY_NAME,
+    COURSE,
+    FURTHER,
+    PICTURE,
+    STORED,
+    Piece,
+    contents,
+    course_map,
+    drawn_from,
+    existing,
+    in_words,
+    length,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+def stored(piece: Piece) -> nbformat.NotebookNode:
+    path = piece.notebook(REPOSITORY)
+    assert path is not None
+    return nbformat.read(path, as_version=4)
+
+
 def test_every_notebook_is_on_the_map() -> None:
     mapped = {piece.notebook(REPOSITORY) for piece in existing(REPOSITORY)}
-    stored = {path for path in notebooks.find(REPOSITORY) if "solutions" not in path.parts}
-    assert stored == mapped
+    on_disk = {path for path in notebooks.find(REPOSITORY) if "solutions" not in path.parts}
+    assert on_disk == mapped
 
 
 def test_nothing_needs_what_comes_later() -> None:
@@ -27,6 +47,30 @@ def test_nothing_needs_what_comes_later() -> None:
         assert not any(one.is_lab for one in needed)
         assert all(COURSE.index(one) < COURSE.index(piece) for one in needed)
     assert len({piece.place for piece in lectures}) == len(lectures), "two boxes lie on one another"
+
+
+LECTURES = [piece for piece in COURSE if not piece.is_lab]
+
+
+@pytest.mark.parametrize("piece", LECTURES, ids=lambda piece: piece.name)
+def test_a_lecture_takes_as_long_as_it_says(piece: Piece) -> None:
+    cells = stored(piece).cells
+    core, further = length(stored(piece))
+    beside = f"; the folded parts take {further.minutes} more" if further.minutes else ""
+    assert f"About {core.minutes} minutes{beside}." in cells[0].source
+
+
+@pytest.mark.parametrize("piece", LECTURES, ids=lambda piece: piece.name)
+def test_a_lectures_core_path_is_short_and_asks_for_predictions(piece: Piece) -> None:
+    core, _ = length(stored(piece))
+    assert core.words <= 2200 and core.lines <= 150 and core.questions >= (3 if piece.needs else 1)
+
+
+@pytest.mark.parametrize("piece", LECTURES, ids=lambda piece: piece.name)
+def test_what_is_beside_the_core_path_is_folded(piece: Piece) -> None:
+    beside = [cell for cell in stored(piece).cells if cell.source.startswith(FURTHER)]
+    assert all(cell.metadata.get("jp-MarkdownHeadingCollapsed") for cell in beside)
+    assert all("\n" not in cell.source for cell in beside), "what stands in the heading's own cell is not folded"
 
 
 def test_the_list_leads_to_every_notebook_and_never_asks_for_one_that_does_not_exist(tmp_path) -> None:

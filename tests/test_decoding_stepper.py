@@ -22,11 +22,13 @@ from headroom.reference import (
     DecoderCache,
     Transformer,
     ViT,
+    attention_maps,
     beam_decode,
     greedy_decode,
     sample_decode,
 )
 from headroom.widgets import DecodingStepper, decoding_stepper
+from headroom.widgets.decoding_stepper import searches
 from headroom.widgets.shared import dequantise, front_end
 from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 
@@ -102,10 +104,10 @@ def test_where_the_reader_decides_the_model_goes_on_from_there(trained):
     stepper.taken = [(2, "2")]
     assert (stepper.selection.prefix, stepper.selection.candidate) == ("20", "2")
     assert stepper.selection.taken == ((2, "2"),)
-    memory, _ = trained.encode(ids("1 M 2021"))
+    memory = trained.encode(ids("1 M 2021"))
     tokens = [BOS, *TARGET.encode(["202"])[0][0].tolist()]
     while tokens[-1] != EOS and len(tokens) <= STEPS:
-        tokens.append(trained.decode(torch.tensor([tokens]), memory)[0][0, -1].argmax().item())
+        tokens.append(trained.decode(torch.tensor([tokens]), memory)[0, -1].argmax().item())
     assert whole(stepper) == TARGET.decode(torch.tensor([tokens]))[0]
 
 
@@ -115,13 +117,15 @@ def test_probabilities_and_weights_are_the_models(trained):
     stepper = DecodingStepper(trained, text, step=6, layer=0, head=2)
     assert stepper.selection.prefix == "1987-0"
     given = TARGET.encode(["1987-0"], ends=True)[0][:, :-1]
-    logits, attention = trained(ids(text), given, return_attention=True)
+    with attention_maps(trained) as maps:
+        logits = trained(ids(text), given)
+    cross = maps["decoder.blocks.cross_attention"]
     shares = logits[0, -1].softmax(-1)
     assert list(stepper.probabilities.values()) == pytest.approx(shares.sort(descending=True).values.tolist(), abs=1e-6)
     assert stepper.probabilities["6"] == pytest.approx(shares[TARGET.numbers["6"]].item(), abs=1e-6)
-    np.testing.assert_allclose(stepper.selected_weights, attention["cross"][0, 0, 2, -1], atol=1e-6)
+    np.testing.assert_allclose(stepper.selected_weights, cross[0, 0, 2, -1], atol=1e-6)
     stepper.head = None
-    np.testing.assert_allclose(stepper.selected_weights, attention["cross"][0, 0, :, -1].mean(0), atol=1e-6)
+    np.testing.assert_allclose(stepper.selected_weights, cross[0, 0, :, -1].mean(0), atol=1e-6)
     stepper.method, stepper.temperature = "sampling", 2.0
     hot = (logits[0, -1] / 2).softmax(-1)
     assert stepper.probabilities["6"] == pytest.approx(hot[TARGET.numbers["6"]].item(), abs=1e-6)
@@ -140,7 +144,7 @@ def test_the_draw_is_that_of_multinomial():
 def test_costs_are_the_multiply_adds_that_torch_counts(untrained):
     text = "28 de junio"
     costs = DecodingStepper(untrained, text)._facts["sources"][0]["costs"]
-    memory, _ = untrained.encode(ids(text))
+    memory = untrained.encode(ids(text))
     cache = DecoderCache(len(untrained.decoder.blocks))
     given = torch.tensor([[BOS, 5, 3, 7]])
     for step in range(given.size(1)):
@@ -203,7 +207,7 @@ def test_what_was_not_known_is_computed_and_sent(trained):
 
 
 def test_what_is_too_much_to_keep_is_forgotten_but_not_what_is_shown(trained, monkeypatch):
-    monkeypatch.setattr(decoding_stepper, "MAX_MORE", 20)
+    monkeypatch.setattr(searches, "MAX_MORE", 20)
     monkeypatch.setattr(decoding_stepper, "MAX_TYPED", 2)
     stepper = DecodingStepper(trained, "1 M 2021", method="sampling", temperature=3.0)
     for seed in range(30):

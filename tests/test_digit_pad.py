@@ -1,23 +1,31 @@
 """DigitPad: what Python answers, what it refuses, and in a real JupyterLab: drawing, reading, breaking."""
 
+import base64
 import itertools
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import traitlets
-from playwright.sync_api import expect
+from playwright.sync_api import Mouse, expect
 from torch import nn
 
 from headroom.data import embedded_digits
 from headroom.mistakes import MISTAKES, broken
 from headroom.pretrained import pretrained_vit
-from headroom.reference import Transformer, ViT
-from headroom.widgets import DigitPad
-from headroom.widgets.digit_pad import Selection
-from tests.browser import Widget, WidgetNotebook, widget_notebook
+from headroom.reference import Transformer, ViT, attention_maps
+from headroom.widgets import DigitPad, shared
+from headroom.widgets.shared import front_end
+from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
+
+UNTOUCHED = {"example": None, "layer": 1, "head": None, "overlay": True, "centred": True, "mistake": None, "strokes": 0}
 
 
 def digits(n: int = 3) -> torch.Tensor:
@@ -41,7 +49,7 @@ def said(model: nn.Module, image: torch.Tensor) -> torch.Tensor:
 def test_nothing_is_drawn_at_first():
     pad = DigitPad(ViT())
     assert (pad.image, pad.probabilities) == (None, None)
-    assert pad.selection == Selection(None, 0, 1, None, True, True, None)
+    assert asdict(pad.selection) == UNTOUCHED
     with pytest.raises(AttributeError):
         pad.selection.layer = 0
 
@@ -58,12 +66,18 @@ def test_the_model_reads_what_was_drawn_and_keeps_its_mode():
     torch.testing.assert_close(pad.probabilities, said(model, digits()[1]))
 
 
+def maps_of(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    with attention_maps(model) as maps:
+        model(images)
+    return maps["encoder.blocks.attention"]
+
+
 def test_it_sends_the_row_of_the_token_that_is_read():
     for model in (pretrained_vit(), ViT(pooling="mean", patch_size=4).eval()):
         pad = DigitPad(model)
         draw(pad, digits()[0])
         with torch.no_grad():
-            _, attention = model(digits()[:1], return_attention=True)  # (1, layers, heads, tokens, tokens)
+            attention = maps_of(model, digits()[:1])  # (1, layers, heads, tokens, tokens)
         row = attention[0, :, :, 0] if model.class_token is not None else attention[0].mean(dim=2)
         sent = np.frombuffer(pad._answer["models"][0]["attention"], dtype="<f4")
         np.testing.assert_allclose(sent, row.flatten(), atol=1e-6)
@@ -99,7 +113,7 @@ def test_with_a_mistake_a_second_model_reads_the_same(name):
 def test_without_a_class_token_or_with_it_at_the_end_the_first_patch_is_read():
     model = pretrained_vit()
     with torch.no_grad():
-        _, attention = broken(model, "class_at_the_end")(digits()[:1], return_attention=True)
+        attention = maps_of(broken(model, "class_at_the_end"), digits()[:1])
     pad = DigitPad(model, digits(), example=0, mistake="class_at_the_end")
     wrong = pad._answer["models"][1]
     sent = torch.frombuffer(bytearray(wrong["attention"]), dtype=torch.float32).view(2, 4, 17)
@@ -112,11 +126,10 @@ def test_a_model_that_fails_while_one_draws_says_so_and_answers_again_later():
     class Moody(ViT):
         mood = "good"
 
-        def forward(self, images, return_attention=False):
+        def forward(self, images):
             if self.mood == "raises":
                 raise RuntimeError("the weights are on strike")
-            logits, attention = super().forward(images, return_attention=True)
-            return (logits / (self.mood != "NaN"), attention) if return_attention else logits
+            return super().forward(images) / (self.mood != "NaN")
 
     model = Moody()
     pad = DigitPad(model)
@@ -206,8 +219,8 @@ REFUSED = {
     "a function": (lambda: (print,), TypeError, r"model is a builtin_function.*; it must be a torch\.nn\.Module"),
     "no attention": (
         lambda: (nn.Identity(),),
-        ValueError,
-        r"does not read an image of shape \(1, 1, 28, 28\): model\(images, return_attention=True\) raised TypeError",
+        TypeError,
+        r"the model returned Tensor; it must return a pair \(logits, attention\) .* or hold one stack",
     ),
     "another size": (
         lambda: (ViT(image_size=32, patch_size=8),),
@@ -283,12 +296,87 @@ def test_a_choice_that_does_not_exist_is_undone():
         pad.example = 0
     with pytest.raises(traitlets.TraitError, match="head=4 does not exist"):
         pad.head = 4
-    assert pad.selection == Selection(None, 0, 1, None, True, True, None)
+    assert asdict(pad.selection) == UNTOUCHED
 
 
 def test_it_says_what_it_is_where_no_browser_shows_it():
     known = sum(one.applies(ViT()) for one in MISTAKES.values())
     assert repr(DigitPad(ViT(), digits())) == f"DigitPad(ViT, 2 layers, 4 heads, 3 examples, {known} mistakes)"
+
+
+# ---------------------------------------------------------------- without Python: the page computes
+
+IN_NODE = """
+import { stdin } from "node:process";
+const { ViT, weightsOf } = await import(`${FOLDER}/vit.js`);
+const { readingOf } = await import(`${FOLDER}/reader.js`);
+let text = "";
+for await (const piece of stdin) text += piece;
+const { facts, weights, images, mistakes } = JSON.parse(text);
+const bytes = (value) => Uint8Array.from(Buffer.from(value, "base64"));
+const vit = new ViT(facts, weightsOf(facts, new DataView(bytes(weights).buffer)));
+const digits = images.map(bytes);
+const logits = digits.map((pixels) => [...vit.read(pixels).logits]);
+const readings = mistakes.map((name) => readingOf(vit, name, digits[0]));
+for (const one of readings) one.attention = Buffer.from(one.attention.buffer).toString("base64");
+console.log(JSON.stringify({ logits, readings }));
+"""
+
+
+def test_the_page_computes_what_pytorch_does() -> None:
+    """The logits of 1,000 digits, and what is shown of one digit with each mistake that the pad offers."""
+    if not (node := shutil.which("node")):
+        pytest.skip("there is no Node.js")
+    model, images = pretrained_vit(), embedded_digits().val_images
+    pad = DigitPad(model, images[:1], example=0)
+    mistakes = [None, *pad._mistakes]
+    given = {
+        "facts": pad._facts,
+        "weights": base64.b64encode(pad._weights).decode(),
+        "images": [base64.b64encode((255 * one).round().byte().numpy()).decode() for one in images],
+        "mistakes": mistakes,
+    }
+    folder = (Path(shared.HERE) / "digit_pad").as_uri()
+    script = f"const FOLDER = {json.dumps(folder)};{IN_NODE}"
+    done = subprocess.run(
+        [node, "--input-type=module", "--eval", script], input=json.dumps(given), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    answered = json.loads(done.stdout)
+    with torch.no_grad():
+        logits = model(images)
+    assert len(logits) == 1000
+    torch.testing.assert_close(torch.tensor(answered["logits"]), logits, atol=1e-4, rtol=0)
+    assert len(mistakes) > 30
+    for name, reading in zip(mistakes, answered["readings"], strict=True):
+        pad.mistake = name
+        said = pad._answer["models"][-1]
+        assert reading["reader"] == said["reader"], name
+        np.testing.assert_allclose(reading["probabilities"], said["probabilities"], atol=1e-5, err_msg=str(name))
+        looked = [np.frombuffer(one, "<f4") for one in (base64.b64decode(reading["attention"]), said["attention"])]
+        np.testing.assert_allclose(*looked, atol=1e-5, err_msg=str(name))
+
+
+def test_the_weights_in_the_page_are_those_with_which_the_model_answered_last() -> None:
+    model = pretrained_vit()
+    pad = DigitPad(model)
+    before = pad._weights
+    assert len(before) == 4 * sum(one.numel() for one in model.parameters())
+    with torch.no_grad():
+        model.head.bias += 1
+    draw(pad, digits()[0])
+    assert pad._weights != before
+
+
+def test_a_model_that_the_page_cannot_compute_sends_no_weights() -> None:
+    class Other(ViT):
+        pass
+
+    altered = ViT()
+    altered.encoder.blocks[0].norm_1 = nn.LayerNorm(64)
+    for model in (Other(), altered, ViT(pooling="mean"), ViT(d_model=128)):
+        pad = DigitPad(model)
+        assert (pad._facts["tensors"], pad._weights) == ([], b"")
 
 
 # ---------------------------------------------------------------- the same drawing, computed in another way
@@ -350,6 +438,7 @@ CELLS = {
         from headroom.data import embedded_digits
         from headroom.mistakes import broken
         from headroom.pretrained import pretrained_vit
+        from headroom.reference import attention_maps
         from headroom.widgets import DigitPad
         digits, model = embedded_digits(), pretrained_vit()
         pad = DigitPad(model, digits.val_images[:5], digits.val_labels[:5])
@@ -359,20 +448,21 @@ CELLS = {
         told["probabilities"] = None if pad.probabilities is None else pad.probabilities.tolist()
         told["drawing"] = pad._drawing
         if pad.mistake is not None and pad.image is not None:
-            wrong, attention = broken(model, pad.mistake)(pad.image, return_attention=True)
-            told["wrong"] = wrong.softmax(dim=-1)[0].tolist()
+            told["wrong"] = broken(model, pad.mistake)(pad.image).softmax(dim=-1)[0].tolist()
         if pad.image is not None:
-            told["attention"] = model(pad.image, return_attention=True)[1][0, :, :, 0].tolist()
+            with attention_maps(model) as maps:
+                model(pad.image)
+            told["attention"] = maps["encoder.blocks.attention"][0, :, :, 0].tolist()
         print(json.dumps(told | asdict(pad.selection)))""",
     "slow": """
         from headroom.reference import ViT
         class Slow(ViT):
             calls = 0
-            def forward(self, images, return_attention=False):
+            def forward(self, images):
                 self.calls += 1
-                if return_attention and self.calls > 1:
+                if self.calls > 1:
                     time.sleep(0.2)
-                return super().forward(images, return_attention)
+                return super().forward(images)
         slow = Slow()
         slow_pad = DigitPad(slow, digits.val_images[:2])
         slow_pad""",
@@ -382,6 +472,83 @@ CELLS = {
             (255 * image[0, 0]).round().int().tolist(), "drawing": slow_pad._drawing, "centred": slow_pad.centred}))""",
     "do": "pass",
 }
+
+
+@pytest.fixture
+def alone(browser):
+    """Shows a pad in a page that holds nothing else: no Jupyter, no Python."""
+    pages = []
+
+    def show(pad: DigitPad, width: int = 920):
+        pages.append(browser.new_page(viewport={"width": width, "height": 900}))
+        pages[-1].evaluate(EXPORTED, [*front_end("digit_pad"), exported(pad)])
+        return pages[-1]
+
+    yield show
+    for page in pages:
+        page.close()
+
+
+def test_another_page_ends_what_was_said_of_the_pen(alone):
+    page = alone(DigitPad(pretrained_vit(), digits()))
+    live = page.locator("[data-part=live]")
+    page.locator("[data-part=pad]").focus()
+    for choose in (
+        lambda: page.locator("[data-part=example-select]").select_option("1"),
+        lambda: page.locator("[data-part=clear]").click(),
+    ):
+        page.keyboard.press("ArrowDown")
+        expect(live).to_contain_text("Pen up at row")
+        choose()
+        expect(live).not_to_contain_text("Pen")
+        page.locator("[data-part=pad]").focus()
+
+
+def test_without_python_the_page_reads_what_is_drawn(alone) -> None:
+    page = alone(DigitPad(pretrained_vit(), digits()))
+    pad = Widget(page.locator(".headroom-digit-pad"))
+    trace_with(page.mouse, pad, SEVEN)
+    expect(pad.root).to_have_attribute("data-guess", "7")
+    expect(pad.part("live")).to_contain_text("[class], layer 2, mean of heads: most weight on patch row")
+    pad.part("mistake-select").select_option("no_output")
+    expect(pad.part("live")).to_contain_text("With the mistake “no output projection” it reads")
+    fresh(pad)
+    pad.part("clear").click()
+    expect(pad.part("guess").first).to_have_text("Nothing is drawn.")
+    assert "computed here" in pad.part("python").text_content()
+
+
+def test_two_models_answers_are_level_and_menus_stay_inside_a_narrow_page(alone):
+    pad = DigitPad(pretrained_vit(), digits(), example=0, mistake="no_class_token")
+    tops = (
+        alone(pad)
+        .locator("[data-part=doubts]")
+        .evaluate_all("all => all.map((one) => one.getBoundingClientRect().top)")
+    )
+    assert len(tops) == 2
+    assert tops[0] == tops[1]
+    narrow = alone(pad, 380)
+    rights = narrow.locator("select").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+    assert max(rights) <= 380
+    assert narrow.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_the_outline_leaves_the_maps_numbers_free(alone):
+    pad = DigitPad(pretrained_vit(), digits(), example=0)
+    side = pad._facts["side"]
+    without = DigitPad(pretrained_vit(), digits(), example=0)
+    without._answer = pad._answer | {"pixels": bytes(len(pad._answer["pixels"]))}  # the same weights, and nothing inked
+    # What is painted in the middle of each patch, where its number stands, and all of it.
+    painted = """(canvas, side) => {
+        const pen = canvas.getContext("2d"), w = canvas.width / side;
+        const middles = Array.from({ length: side * side }, (_, i) =>
+            Array.from(pen.getImageData((i % side + 0.5) * w - 13, (Math.floor(i / side) + 0.5) * w - 7, 26, 15).data));
+        return [middles, Array.from(pen.getImageData(0, 0, canvas.width, canvas.width).data)];
+    }"""
+    numbers, everything = alone(pad).locator("[data-part=map]").first.evaluate(painted, side)
+    alike, other = alone(without).locator("[data-part=map]").first.evaluate(painted, side)
+    assert numbers == alike
+    assert everything != other
 
 
 @pytest.fixture(scope="module")
@@ -415,15 +582,19 @@ DRAWN = {
 
 def trace(notebook: WidgetNotebook, pad: Widget, strokes: list) -> None:
     """Draw with the mouse; points in pixels of the image."""
+    trace_with(notebook.page.mouse, pad, strokes)
+
+
+def trace_with(mouse: Mouse, pad: Widget, strokes: list) -> None:
     box = pad.part("pad").bounding_box()
     unit = box["width"] / 28
     for points in strokes:
         (x, y), *rest = [(box["x"] + x * unit, box["y"] + y * unit) for x, y in points]
-        notebook.page.mouse.move(x, y)
-        notebook.page.mouse.down()
+        mouse.move(x, y)
+        mouse.down()
         for x, y in rest:
-            notebook.page.mouse.move(x, y, steps=6)
-        notebook.page.mouse.up()
+            mouse.move(x, y, steps=6)
+        mouse.up()
 
 
 def fresh(pad: Widget) -> None:
@@ -652,7 +823,7 @@ def test_reopened_without_python_the_last_answer_stays_and_drawing_goes_on(noteb
     expect(pad.part("live")).to_contain_text("layer 1")
     trace(notebook, pad, [[(10, 14), (19, 14)]])
     expect(pad.root).to_have_attribute("data-strokes", "2")
-    expect(pad.part("status")).to_contain_text("it is busy with another cell, or it is not running")
+    expect(pad.part("lost")).to_contain_text("Run this cell again to bring it back")
     expect(pad.part("status")).to_contain_text("What stands here was read from an earlier drawing")
     notebook.press(pad, "pad", "u")
     expect(pad.part("status")).to_be_hidden()

@@ -15,7 +15,8 @@ from IPython.utils.capture import capture_output
 from matplotlib.colors import to_rgb
 from traitlets.config import Config
 
-from headroom import figures
+from headroom import diagrams, figures
+from headroom.reference import DecoderBlock
 from headroom.training import History
 
 
@@ -171,10 +172,73 @@ def test_attention_step_shows_every_number_and_says_what_is_what_without_colour(
     fig = figures.attention_step(["cat", "drank"], "drank", q, k, v, scores, weights, weights @ v, "A finding")
     (ax,) = fig.axes
     written = [text.get_text() for text in ax.texts]
-    for number in ("7", "0.5", "1", "2", "3", "4", "5", "−6", "8.00", "9.00", "0.27", "0.73", "−3.03"):
+    for number in ("7.0", "0.5", "1", "2", "3", "4", "5", "−6", "8.00", "9.00", "0.27", "0.73", "−3.03"):
         assert number in written, number
     assert (written.count("Q"), written.count("K"), written.count("V")) == (1, 2, 2)
     hatches = {patch.get_hatch(): to_rgb(patch.get_edgecolor()[:3]) for patch in ax.patches if patch.get_hatch()}
     assert hatches == {hatch: to_rgb(figures.COLORS[kind]) for hatch, kind in (("//", "q"), ("..", "k"), ("xx", "v"))}
     with pytest.raises(ValueError, match="k has 2 rows for 3 words"):
         figures.attention_step(list("abc"), "a", q, k, v, scores, weights, weights @ v, "A finding")
+
+
+def test_a_diagram_ends_its_arrows_at_the_edge_of_a_box():
+    fig, ax = plt.subplots()
+    boxes = {"norm": (0, 1, "LayerNorm"), "sum": (2, 3, "+")}
+    diagrams.diagram(ax, boxes, [[(0, 0), "norm"], ["norm", (0, 3), "sum"]], width=1.6, marked=["norm"])
+    heads = [annotation.xy for annotation in ax.texts if isinstance(annotation, mpl.text.Annotation)]
+    assert heads == [(0, pytest.approx(0.7)), (pytest.approx(1.78), 3)]
+    assert [text.get_text() for text in ax.texts if text.get_text()] == ["LayerNorm", "+"]
+    norm, sum_ = ax.patches
+    assert norm.get_bbox().bounds == pytest.approx((-0.8, 0.7, 1.6, 0.6)) and sum_.center == (2, 3)
+    assert norm.get_facecolor() != sum_.get_facecolor()
+    fig.canvas.draw()
+
+
+def test_a_diagram_refuses_an_arrow_that_ends_aslant():
+    _, ax = plt.subplots()
+    with pytest.raises(ValueError, match=r"corner at \(0, 3\) or \(2, 1\)"):
+        diagrams.diagram(ax, {"norm": (0, 1, "LayerNorm"), "sum": (2, 3, "+")}, [["norm", "sum"]])
+
+
+def test_a_tokens_path_draws_each_weight_as_a_line_and_an_ffn_for_each_block():
+    weights = [[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]]
+    fig = diagrams.token_path(["the", "cat", "drinks"], "cat", weights, title="cat reads")
+    ax = fig.axes[0]
+    green = [line for line in ax.lines if line.get_color() == figures.COLORS["v"]]
+    starts, ends = np.array([line.get_xdata() for line in green]).T
+    assert (starts / starts[2]).tolist() == [0, 0.5, 1] * 2 and set(ends) == {starts[1]}, (
+        "all lead to the column of cat"
+    )
+    widths = [line.get_linewidth() for line in green]
+    assert np.corrcoef(widths, np.ravel(weights))[0, 1] == pytest.approx(1), "the more weight, the wider"
+    assert [text.get_text() for text in ax.texts].count("FFN") == 2
+    fig.canvas.draw()
+
+
+@pytest.mark.parametrize(("asks", "weights", "said"), [("dog", [[1, 0]], "dog"), ("the", [[1, 0, 0]], "2 tokens")])
+def test_a_tokens_path_refuses_what_does_not_match(asks, weights, said):
+    with pytest.raises(ValueError, match=said):
+        diagrams.token_path(["the", "cat"], asks, weights, title="none")
+
+
+def test_the_decoder_blocks_picture_names_every_part_of_the_block():
+    fig = diagrams.decoder_block()
+    shown = " ".join(text.get_text() for text in fig.axes[0].texts)
+    block = DecoderBlock(d_model=4, n_heads=2, d_ff=8)
+    for name, _ in block.named_children():
+        assert name.replace("_", " ") in shown.replace("-", " ").replace("_", " "), name
+    letters = [text for text in fig.axes[0].texts if text.get_text() in ("Q", "K", "V")]
+    assert [text.get_text() for text in letters] == ["Q", "K", "V", "Q", "K", "V"]
+    assert all(text.get_color() == figures.COLORS[text.get_text().lower()] for text in letters)
+
+
+def test_the_longest_path_has_a_step_for_each_word_but_the_first():
+    fig = diagrams.word_paths(list("abcdefg"))
+    assert [ax.get_title(loc="left") for ax in fig.axes] == [
+        "Recurrent: 6 steps",
+        "Convolution over 7: 2 layers",
+        "Attention: 1 layer",
+    ]
+    red = to_rgb(figures.COLORS["red"])
+    steps = [np.size(line.get_xdata()) - 1 for ax in fig.axes for line in ax.lines if to_rgb(line.get_color()) == red]
+    assert steps == [6 + 1, 2, 1], "the recurrent network first takes the word in"

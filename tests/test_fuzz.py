@@ -1,25 +1,69 @@
-"""Replies as a hostile program could send them: there is always a verdict, and no point that was not earned.
+"""What comes from students, changed at random in every way that its form allows: replies, notebooks, dates, texts.
 
-Valid replies to honest code are changed at random, in every way that their form allows.
+There is always a verdict, a notebook, a date or none, a page, within seconds, and no point that was not earned. Each
+test goes on for `SECONDS`; what fails is named by the number of its round, which comes out the same again.
 """
 
 import json
 import logging
+import os
 import random
+import re
 import struct
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
 import torch
+from nbformat.v4 import new_notebook
+from nbgrader.coursedir import CourseDirectory
 
 from autograder import probe
 from autograder.exercises import find
 from autograder.judge import judge
+from autograder.pipeline import integrity, markup
+from autograder.pipeline.intake import STAMP, TakenIn, handed_in_at
+from autograder.pipeline.integrity import what_is_restored
+from autograder.pipeline.markup import TAGS, Allowance
+from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict
 from headroom import reference
 from tests.answers import right_backprop, right_decoder
+from tests.test_feedback import (
+    ESCAPES,
+    PNG,
+    SLOW_CODE,
+    SLOW_HTML,
+    SLOW_MARKDOWN,
+    SLOW_TEXT,
+    TEX,
+    Parsed,
+    look_over,
+    made,
+)
+
+SECONDS = float(os.environ.get("HEADROOM_FUZZ_SECONDS", "20"))  # of each test in the full half; longer by hand
+fuzzed = pytest.mark.parametrize("seconds", [1.0, pytest.param(SECONDS, marks=pytest.mark.full)], ids=["quick", "full"])
+MOST = 30  # seconds of processor time of one round
+
+
+def fuzz(name: str, seconds: float, once: Callable[[random.Random], None]) -> None:
+    """Do something again and again, each time with other draws."""
+    end, number = time.monotonic() + seconds, 0
+    while not number or time.monotonic() < end:
+        began = time.process_time()
+        try:
+            once(random.Random(f"{name} {number}"))
+            assert time.process_time() - began < MOST
+        except BaseException as problem:
+            problem.add_note(f"{name}, round {number}")
+            raise
+        number += 1
+
 
 EARNED: dict[str, list[Any]] = {  # a right answer, and one that earns some points
     "LayerNorm": [reference.LayerNorm, torch.nn.Identity],
@@ -113,20 +157,21 @@ def verdict_on(name: str, answer: Any, chance: random.Random | None = None, seed
     return judge(find(name), ask, seed)
 
 
+@fuzzed
 @pytest.mark.parametrize("name", EARNED)
-@pytest.mark.parametrize("rounds", [5, pytest.param(300, marks=pytest.mark.full)])
-def test_whatever_a_reply_says_there_is_a_verdict_and_no_point_for_it(name, rounds, caplog):
-    for answer in EARNED[name]:
-        honest = verdict_on(name, answer).score
-        for number in range(rounds):
-            began = time.process_time()
-            with caplog.at_level(logging.ERROR):
-                verdict = verdict_on(name, answer, random.Random(f"{name} {rounds} {number}"))
-            assert not caplog.records, f"round {number}: {caplog.text}"
-            assert 0.0 <= verdict.score <= honest, f"round {number}: {verdict.text()}"
-            json.dumps(verdict.html())
-            verdict.text().encode()  # a lone surrogate could not be written into a notebook
-            assert time.process_time() - began < 60
+def test_whatever_a_reply_says_there_is_a_verdict_and_no_point_for_it(name, seconds, caplog):
+    honest = [verdict_on(name, answer).score for answer in EARNED[name]]
+
+    def once(chance: random.Random) -> None:
+        which = chance.randrange(len(honest))
+        with caplog.at_level(logging.ERROR):
+            verdict = verdict_on(name, EARNED[name][which], chance)
+        assert not caplog.records, caplog.text
+        assert 0.0 <= verdict.score <= honest[which], verdict.text()
+        json.dumps(verdict.html())
+        verdict.text().encode()  # a lone surrogate could not be written into a notebook
+
+    fuzz(name, seconds / len(EARNED), once)
 
 
 def describes(parameters: list[dict[str, Any]]) -> Any:
@@ -170,6 +215,27 @@ def test_names_of_parameters_cost_no_more_than_their_number(name, names):
     assert not verdict.passed and time.process_time() - began < 30
 
 
+PARTS = [*("", "a", "b", "0", "weight", "bias", "gamma", "q_proj", "\ud800", "\u202e", " ", "\0", "$array", "é" * 90)]
+
+
+@fuzzed
+def test_whatever_parameters_are_called_there_is_a_verdict(seconds, caplog):
+    shapes = ([4], [4, 4], [], [0, 4], [4, 1], [2, 2, 2])
+
+    def once(chance: random.Random) -> None:
+        parts = chance.sample(PARTS, chance.randrange(1, 6))
+        parameters = []
+        for _ in range(chance.choice([1, 2, 9, 60, probe.MAX_NAMES])):
+            name = ".".join(chance.choices(parts, k=chance.choice([1, 2, 5, 25, 300])))
+            shape = chance.choice(shapes)
+            parameters.append({"name": name, "shape": shape, "trained": chance.random() < 0.8, "start": np.ones(shape)})
+        verdict = judge(find(chance.choice(["EncoderBlock", "LayerNorm", "ViT"])), describes(parameters), 0)
+        verdict.text().encode()
+        assert not verdict.passed and not caplog.records, caplog.text
+
+    fuzz("names", seconds, once)
+
+
 def test_a_message_is_bounded_before_it_is_read():
     nested = b'{"arrays":[],"body":[' + b"[]," * (probe.MAX_HEADER // 3) + b"[]]}"
     for data in (struct.pack("!I", len(nested)) + nested, b"\0" * (probe.MAX_MESSAGE + 1)):
@@ -191,3 +257,178 @@ def test_what_honest_code_says_too_much_of_has_a_sentence():
     for answer, says in ((Wide, "more than 100,000 numbers"), (Many, "more than 500 parameters")):
         verdict = judge(find("LayerNorm"), lambda request, answer=answer: probe.answer(request, answer), 0)
         assert says in verdict.headline and verdict.score == 0
+
+
+# --- Notebooks and dates -----------------------------------------------------------------------------------------
+
+LAB = Path(__file__).resolve().parents[1] / "labs" / "lab04_layer_norm" / "layer_norm.ipynb"
+PIECES_OF_MARKUP = [piece for text in (*ESCAPES.values(), *TEX) for piece in re.findall(r"<[^>]*>?|[^<]+", text[:500])]
+PIECES_OF_MARKUP += [
+    *SLOW_MARKDOWN,
+    *SLOW_HTML,
+    *SLOW_TEXT,
+    "\n\n",
+    "    ",
+    "`",
+    "\\",
+    "'",
+    '"',
+    ">",
+    "/>",
+    "</math>",
+    "</div>",
+]
+SOURCES = [*PIECES_OF_MARKUP, "check(LayerNorm)", "%%bash\n:", "\ud800", "\x1b[2J", "\u202e", "x" * 50_000]
+ODD: list[Any] = [
+    *(None, True, -1, 10**400, 1e308, "", "\ud800", "x" * 50_000, [], {}, [[]], [{}], ["\ud800", 1], {"": {"": ""}}),
+    *("code", "markdown", "raw", "heading", "stream", "error", "display_data", 2, 3, 5, {"nbgrader": 1}),
+    *({"nbgrader": {"grade_id": "layer-norm", "grade": True, "points": 1e9}}, {"a.png": {"image/png": PNG}}),
+    *({"output_type": "stream", "name": "stdout", "text": "x"}, {"output_type": "display_data", "data": {}}),
+]
+
+
+def misshapen(value: Any, chance: random.Random, often: float) -> Any:
+    """JSON in which pieces are replaced, exchanged, left out, there twice, or nested in themselves."""
+    if chance.random() < often:
+        return chance.choice([*ODD, chance.choice(SOURCES), [value], {"metadata": value}])
+    if isinstance(value, dict):
+        items = [(key, misshapen(one, chance, often)) for key, one in value.items() if chance.random() > often / 2]
+        if len(items) > 1 and chance.random() < often:
+            (a, one), (b, other) = chance.sample(items, 2)
+            items += [(a, other), (b, one)]
+        return dict(items)
+    if isinstance(value, list):
+        kept = [misshapen(one, chance, often) for one in value if chance.random() > often / 4]
+        return kept * 2 if chance.random() < often / 4 else kept
+    if isinstance(value, str) and chance.random() < 3 * often:
+        return "".join(chance.choices(SOURCES, k=chance.choice([1, 3, 30])))
+    return value
+
+
+@fuzzed
+def test_whatever_a_notebook_holds_it_is_refused_or_becomes_one_with_the_instructors_cells(seconds, tmp_path):
+    released = {cell.metadata.nbgrader.grade_id: cell for cell in read(LAB).cells if "nbgrader" in cell.metadata}
+    given = json.loads(LAB.read_text(encoding="utf-8"))
+    path = tmp_path / LAB.name
+
+    def once(chance: random.Random) -> None:
+        text = json.dumps(misshapen(given, chance, chance.choice([0.0005, 0.003, 0.02, 0.1])))
+        data = text.encode()
+        if chance.random() < 0.1:
+            data = data[: chance.randrange(len(data) + 1)] + chance.randbytes(chance.choice([0, 1, 50]))
+        path.write_bytes(data)
+        try:
+            notebook = read(path)
+        except Unreadable as why:
+            str(why).encode()
+            return
+        remarks = what_is_restored(notebook.cells, released)
+        integrity.text("ann", LAB.stem, remarks).encode()
+        notebook = new_notebook(cells=restore(notebook.cells, released))
+        nbformat.validate(notebook)
+        nbformat.writes(notebook).encode()
+        ids = [cell.metadata.nbgrader.grade_id for cell in notebook.cells if "nbgrader" in cell.metadata]
+        wanted = [
+            name for name, cell in released.items() if cell.metadata.nbgrader.grade or cell.metadata.nbgrader.task
+        ]
+        assert len(ids) == len(set(ids)) and set(ids) >= set(wanted)
+        for cell in notebook.cells:
+            if "nbgrader" in cell.metadata and cell.metadata.nbgrader.locked:
+                assert cell.source == released[cell.metadata.nbgrader.grade_id].source
+        Parsed(made(*notebook.cells).removeprefix("<!DOCTYPE html>"))
+
+    fuzz("notebooks", seconds, once)
+
+
+@fuzzed
+def test_whatever_a_date_says_nbgrader_gets_one_or_none(seconds, tmp_path):
+    pieces = [*"0123456789", *"-:. TZ+", "\n", "UTC", "2026-11-22 10:00:00", "0001", "9999", "99", "00", "٣", "é", "\0"]
+    pieces += ["+14:00", "-23:59", "Europe/Berlin", "EST", "AM", "1e9", "12:30", "2026-02-30", "[x]", "½", "\ud800"]
+    course = CourseDirectory(root=str(tmp_path))
+    folder = tmp_path / "submitted" / "ann" / "lab"
+    folder.mkdir(parents=True)
+
+    def once(chance: random.Random) -> None:
+        text = "".join(chance.choices(pieces, k=chance.randrange(1, 12)))
+        if chance.random() < 0.5:
+            start = (
+                f"{chance.choice([0, 1, 99, 1969, 2026, 9999]):04}-{chance.randrange(14):02}-{chance.randrange(33):02} "
+            )
+            text = f"{start}{chance.randrange(26):02}:{chance.randrange(62):02}{text}"
+        (folder / STAMP).write_bytes(text.encode("utf-8", "surrogatepass") + chance.randbytes(chance.choice([0, 0, 2])))
+        when, remarks = handed_in_at(folder)
+        integrity.text("ann", "lab", remarks).encode()
+        taken = TakenIn(course)
+        seen, _ = taken.add("lab", "ann", ["first"])
+        assert taken.get_existing_timestamp(seen) == when
+        assert when is not None or remarks
+        taken.close()
+
+    fuzz("dates", seconds, once)
+
+
+# --- Texts and outputs, as they are shown ------------------------------------------------------------------------
+
+ATTRIBUTES = ["style", "class", "id", "href", "src", "onclick", "title", "colspan", "width", "data-x", "xlink:href", ""]
+VALUES = [
+    "javascript:alert(1)",
+    "//evil.test",
+    "attachment:x",
+    "picture:0",
+    "x",
+    "score",
+    "9" * 400,
+    "'",
+    '"',
+    ">",
+    "&#",
+]
+PROPERTIES = [*("position:fixed", "margin:-999px", "background:url(//evil.test)", "color:red", "--x:1", "z-index:9")]
+PROPERTIES += [*("margin-top:calc(-1*9px)", "width:expression(1)", "co\\6cor:red", "/**/color:red", "color:var(--x)")]
+PROPERTIES += [*("font:9px x", "display:none", "white-space:nowrap", "padding:9e9px", "@import '//x'", "}", "{", "\\")]
+ELEMENTS = sorted(TAGS)  # or no round could be made again
+ELEMENTS += [
+    *("script", "style", "svg", "iframe", "form", "input", "template", "noscript", "title", "plaintext"),
+    *("mglyph", "foreignObject", "annotation-xml", "select", "font", "body", "html", "base", "x-y", "!--", "?"),
+]
+
+
+def element(chance: random.Random, depth: int = 0) -> str:
+    """HTML of nested elements, some of them broken."""
+    tag = chance.choice(ELEMENTS)
+    said = chance.choice(PIECES_OF_MARKUP)
+    for _ in range(chance.randrange(4)):
+        name, value = chance.choice(ATTRIBUTES), chance.choice(VALUES)
+        if name == "style":
+            value = ";".join(chance.choices(PROPERTIES, k=chance.randrange(1, 4)))
+        mark = chance.choice(['"', '"', "'", ""])
+        tag += f"{chance.choice([' ', ' ', '/', chr(10)])}{name}={mark}{value}{mark}"
+    inside = "".join(element(chance, depth + 1) for _ in range(chance.randrange(3))) if depth < 6 else ""
+    end = chance.choice([f"</{tag.split()[0]}>"] * 3 + ["", f"</{chance.choice(ELEMENTS)}>"])
+    return f"<{tag}{chance.choice(['>'] * 9 + ['/>', '', '<'])}{said}{inside}{end}"
+
+
+@fuzzed
+@pytest.mark.parametrize("kind", ["HTML", "Markdown", "text"])
+def test_whatever_is_shown_stays_in_its_place(kind, seconds):
+    def once(chance: random.Random) -> None:
+        if kind == "HTML":
+            source = "".join(element(chance) for _ in range(chance.choice([1, 3, 20])))
+        elif kind == "Markdown":
+            source = "".join(chance.choices(PIECES_OF_MARKUP, k=chance.choice([2, 10, 60])))
+        else:
+            source = "".join(chance.choices(SLOW_TEXT + SLOW_CODE, k=chance.choice([2, 10, 60])))
+        if chance.random() < 0.2:  # and much of it
+            source *= chance.choice([10, 300, 1 + 300_000 // (1 + len(source))])
+        attachments = {"x": {"image/png": PNG}}
+        for shown in (
+            markup.prose(source, Allowance(), attachments),
+            markup.latex(source, Allowance()),
+            markup.text(source, Allowance()),
+            markup.html_output(source, Allowance()),
+        ):
+            if shown is not None:
+                look_over(shown)
+        assert Parsed(markup.code(source, Allowance())).open == []
+
+    fuzz(kind, seconds / 3, once)

@@ -44,7 +44,9 @@ def requirements(lines: list[str]) -> dict[str, str]:
 
 
 def asked_for() -> dict[str, str]:
-    return requirements(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"])
+    extras = PROJECT["optional-dependencies"]
+    tests = [line for line in extras["test"] if line != "headroom[cluster]"]
+    return requirements(PROJECT["dependencies"] + tests + extras["cluster"])
 
 
 @pytest.fixture
@@ -160,6 +162,27 @@ def test_a_broken_environment_is_made_again(project: Path, monkeypatch: pytest.M
     python.unlink()
     bootstrap.set_up(str(project))
     assert python.exists()
+
+
+def test_the_set_up_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """While pip writes packages it is silent; while it downloads it is not, and nothing is added to what it says."""
+    script = """
+import pathlib, sys, time
+time.sleep(0.5)
+for name in ("one-1.0", "two-2.0"):
+    folder = pathlib.Path(sys.argv[1], f"{name}.dist-info")
+    folder.mkdir()
+    (folder / "RECORD").write_text("x" * 1000)
+    time.sleep(0.5)
+sys.exit(3)
+"""
+    bootstrap = load_bootstrap()
+    monkeypatch.setattr(bootstrap, "SECONDS_A_LINE", 0.1)
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])
+    assert bootstrap.watch(process, str(tmp_path), 5) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" packages")[0].strip() for line in lines] == ["1 of about 5", "2 of about 5"]
+    assert 150 < bootstrap.count_pins(bootstrap.ROOT) < 250
 
 
 def test_pips_complaints_become_sentences() -> None:
@@ -308,6 +331,18 @@ def test_the_engine_imports_neither_headroom_nor_an_exercise() -> None:
     }
     assert len(engine) > 30 and wrong == set()
     assert any("headroom" in imported(path) for path in course.glob("*.py")), "or the rule would see nothing"
+
+
+def test_a_phase_of_the_judge_imports_only_those_before_it() -> None:
+    """In the order of the table in docs/architecture.md, which names each of them."""
+    phases = REPOSITORY / "autograder" / "judging"
+    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page[page.index("## The judge's phases") : page.index("## The rest of")]
+    order = re.findall(r"^\| `(\w+)\.py`", table, flags=re.MULTILINE)
+    assert {*order, "__init__"} == {path.stem for path in phases.glob("*.py")}
+    for n, name in enumerate(order):
+        later = {f"autograder.judging.{other}" for other in order[n:]} | {"autograder.judge"}
+        assert not imported(phases / f"{name}.py") & later, name
 
 
 def test_no_step_that_nbgrader_takes_by_itself_is_left_out() -> None:

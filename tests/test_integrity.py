@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from traitlets.config import Config
 
-from autograder.pipeline.integrity import DONE, NOTED, Remark, SaveIntegrityNote, remember, remembered, text
+from autograder.pipeline.integrity import DONE, NOTED, Remark, SaveIntegrityNote, text
 from autograder.pipeline.integrity import what_is_restored as restored
 
 ABOUT = {"grade": False, "solution": False, "task": False, "locked": False, "cell_type": "code"}
@@ -72,11 +72,16 @@ def test_metadata_of_any_kind_is_read(about: object) -> None:
     assert restored([*handed_in().values(), odd], released()) == []
 
 
-def test_remarks_travel_through_a_notebook_and_leave_it() -> None:
-    notebook, remarks = new_notebook(), [Remark("here", "was seen", "-a\n+b")]
-    remember(notebook, remarks)
-    assert remembered(notebook) == remarks
-    assert remembered(notebook) == [] and not notebook.metadata
+def test_a_difference_of_large_texts_is_made_of_their_beginnings() -> None:
+    cells = handed_in()
+    cells["setup"].source = "\n".join("import torch" if i % 2 else f"{i}" for i in range(200_000))  # minutes, otherwise
+    (remark,) = restored(list(cells.values()), released())
+    assert "was changed" in remark.what and len(remark.difference) < 100_000
+
+
+def test_a_note_has_a_size() -> None:
+    page = text("ada", "lab", [Remark("x" * 5000, "y" * 5000)] * 5000)
+    assert len(page) < 1_000_000 and "4800 more, which are not listed" in page
 
 
 def test_nothing_in_a_note_is_active() -> None:

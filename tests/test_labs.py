@@ -1,15 +1,20 @@
 """labs/ is what solutions/ gives, and tells no answer."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from torch.nn.functional import dropout
 
+from autograder import probe
 from autograder.exercises import EXERCISES
+from autograder.judge import judge
 from autograder.pipeline import labs
 from autograder.pipeline.course import Failed
 from autograder.pipeline.execute import checked_name
+from tests.answers import found
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SECRETS = re.compile(r"### BEGIN (?:SOLUTION|HIDDEN TESTS)\n(.*?)### END (?:SOLUTION|HIDDEN TESTS)", re.DOTALL)
@@ -32,7 +37,11 @@ def secrets(path: Path) -> list[str]:
 
 
 def test_labs_are_what_solutions_give() -> None:
-    assert labs.differing(REPOSITORY) == [], "run `make labs`"
+    told = []
+    assert labs.differing(REPOSITORY, told.append) == [], "run `make labs`"
+    begun = [line.split(":")[0] for line in told if re.search(r": \d+ of \d+", line)]
+    assert begun == labs.names(REPOSITORY), "a line as each lab begins"
+    assert re.search(r"about \d+ s left$", told[-2])
 
 
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
@@ -44,7 +53,7 @@ def test_no_answer_is_released(source: Path) -> None:
     for secret in secrets(source):  # a short one may also stand in code that is given
         assert secret not in text or text.count(secret) == given.count(secret)
     assert "BEGIN SOLUTION" not in text
-    assert "BEGIN HIDDEN" not in text
+    assert "BEGIN HIDDEN" not in text and "<!--" not in text
 
 
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
@@ -73,3 +82,49 @@ def test_the_shares_of_the_points_are_stated_before_the_student_starts(source: P
             before = "\n".join(earlier.source for earlier in released[:place])
             for criterion in EXERCISES[name].criteria:
                 assert f"| {criterion.share:.0%} | {criterion.title} |" in before
+
+
+# --- What a task demands -----------------------------------------------------------------------------------------
+
+DEMAND = re.compile(r"\b(must|never|exactly|no|nobody may|nothing may)\b", re.IGNORECASE)
+TIE = re.compile(r"<!-- (\w+): (\w+) -->")  # the criterion that checks a sentence, and an answer that breaks both
+NOT_THE_TASK = re.compile(r"<details>.*?</details>|```.*?```|^#.*?$|^\|[^|\n]*\d%.*?$", re.DOTALL | re.MULTILINE)
+SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=-->)\s*|\n\n|\n(?=[-|])")
+
+
+def demands(notebook: Path) -> Iterator[tuple[str, str]]:
+    """(exercise, sentence) for all that demands something in a text that states the shares of an exercise."""
+    texts: list[str] = []
+    for cell in cells(notebook):
+        if cell.cell_type == "markdown" and re.search(r"\|\s*\d+%\s*\|", cell.source):
+            texts.append(NOT_THE_TASK.sub("", cell.source))
+        if name := checked_name(cell):
+            for sentence in (one for text in texts for one in SENTENCE.split(text)):
+                if DEMAND.search(TIE.sub("", sentence)):
+                    yield name, " ".join(sentence.split())
+            texts = []
+
+
+def breaking(exercise: str, name: str) -> type:
+    """A wrong answer to an exercise, by its name; "dropout": the first right one, with dropout."""
+    if name != "dropout":
+        return next(answer for of, answer in found("wrong") if of == exercise and answer.__name__ == name)
+    right = next(answer for of, answer in found("right") if of == exercise)
+    return type(name, (right,), {"forward": lambda self, *x: dropout(right.forward(self, *x), 0.1, self.training)})
+
+
+DEMANDED = [(source, *demand) for source in NOTEBOOKS for demand in demands(source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "exercise", "sentence"), DEMANDED, ids=[f"{source.stem}-{n}" for n, (source, *_) in enumerate(DEMANDED)]
+)
+def test_what_a_task_demands_is_checked(source: Path, exercise: str, sentence: str) -> None:
+    """Each such sentence is followed by its criterion and an answer that does otherwise, and loses that criterion."""
+    ties = TIE.findall(sentence)
+    assert ties, f"nothing is said to check: {sentence}"
+    for key, name in ties:
+        answer = breaking(exercise, name)
+        verdict = judge(EXERCISES[exercise], lambda request, answer=answer: probe.answer(request, answer), 0)
+        (result,) = (r for c, r in zip(EXERCISES[exercise].criteria, verdict.results, strict=True) if c.key == key)
+        assert not result.holds and not result.spared, verdict.text()

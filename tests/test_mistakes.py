@@ -11,25 +11,32 @@ from torch import nn
 from autograder.exercise import Exercise
 from autograder.exercises import find
 from headroom.data import BOS, EOS
-from headroom.mistakes import MISTAKES, Switch, broken
+from headroom.mistakes import MISTAKES, Switch, broken, wrong_attention, wrong_layers
+from headroom.mistakes.switch import become
 from headroom.reference import (
     CPVT,
     PVT,
+    Attention,
+    CachedCrossAttention,
+    CachedSelfAttention,
     ConvNet,
+    CrossAttention,
     Decoder,
     DecoderBlock,
     DeiT,
     Encoder,
     EncoderBlock,
     FeedForward,
+    KeyValueCache,
     LayerNorm,
-    MultiHeadAttention,
     MultiHeadSelfAttention,
     PatchEmbedding,
     PositionalEncoding,
+    RotarySelfAttention,
     Swin,
     Transformer,
     ViT,
+    attention_maps,
     beam_decode,
     causal_mask,
     cross_entropy,
@@ -67,15 +74,16 @@ SOURCE_MASK = padding_mask(torch.tensor([4, 3, 5]), 5)
 TARGET = torch.tensor([[1, 3, 4, 5], [1, 6, 6, 3], [1, 4, 3, 3]])
 
 MODELS = {
-    "ViT": (vit, lambda model: model(IMAGES, return_attention=True)),
-    "Transformer": (transformer, lambda model: model(SOURCE, TARGET, SOURCE_MASK, return_attention=True)),
+    "ViT": (vit, (IMAGES,)),
+    "Transformer": (transformer, (SOURCE, TARGET, SOURCE_MASK)),
 }
 
 
 def outputs(name: str, model: nn.Module) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Logits, and the weights by name."""
-    logits, attention = MODELS[name][1](model)
-    return logits, attention if isinstance(attention, dict) else {"encoder": attention}
+    with attention_maps(model) as maps:
+        logits = model(*MODELS[name][1])
+    return logits, maps
 
 
 def those_of(model: nn.Module) -> list[str]:
@@ -258,30 +266,38 @@ def test_the_graders_compute_the_same(mistake: Switch, exercise: Exercise, part:
 
 def test_steps_without_a_mistake_compute_what_the_reference_computes():
     """One mistake that changes nothing in a part shows that taking it apart changes nothing either."""
-    from headroom.mistakes import switches as mistakes
-
     x, memory = tokens(), tokens(1)[:, :3]
     mask = causal_mask(TOKENS)
     for part, steps, arguments in [
-        (MultiHeadSelfAttention(D_MODEL, HEADS, rotary=False), mistakes._AttentionSteps, (x, mask, True)),
-        (MultiHeadSelfAttention(24, 2, rotary=True), mistakes._AttentionSteps, (x.repeat(1, 1, 2), mask, True)),
-        (MultiHeadAttention(D_MODEL, HEADS), mistakes._AttentionSteps, (x, memory, None, True)),
-        (LayerNorm(D_MODEL), mistakes._NormSteps, (x,)),
-        (EncoderBlock(D_MODEL, HEADS, 20), mistakes._BlockSteps, (x, mask)),
-        (EncoderBlock(D_MODEL, HEADS, 20, pre_norm=False), mistakes._BlockSteps, (x, mask)),
-        (DecoderBlock(D_MODEL, HEADS, 20), mistakes._BlockSteps, (x, memory, mask)),
-        (DecoderBlock(D_MODEL, HEADS, 20, pre_norm=False), mistakes._BlockSteps, (x, memory, mask)),
-        (vit(), mistakes._ViTSteps, (IMAGES, True)),
+        (Attention(), wrong_attention.WeightSteps, (x, x, x, mask)),
+        (MultiHeadSelfAttention(D_MODEL, HEADS), wrong_attention.AttentionSteps, (x, mask)),
+        (CachedSelfAttention(D_MODEL, HEADS), wrong_attention.AttentionSteps, (x, mask)),
+        (RotarySelfAttention(24, 2), wrong_attention.AttentionSteps, (x.repeat(1, 1, 2), mask)),
+        (CrossAttention(D_MODEL, HEADS), wrong_attention.AttentionSteps, (x, memory)),
+        (CachedCrossAttention(D_MODEL, HEADS), wrong_attention.AttentionSteps, (x, memory)),
+        (LayerNorm(D_MODEL), wrong_layers.NormSteps, (x,)),
+        (EncoderBlock(D_MODEL, HEADS, 20), wrong_layers.BlockSteps, (x, mask)),
+        (EncoderBlock(D_MODEL, HEADS, 20, pre_norm=False), wrong_layers.BlockSteps, (x, mask)),
+        (DecoderBlock(D_MODEL, HEADS, 20), wrong_layers.BlockSteps, (x, memory, mask)),
+        (DecoderBlock(D_MODEL, HEADS, 20, pre_norm=False), wrong_layers.BlockSteps, (x, memory, mask)),
+        (vit(), wrong_layers.ViTSteps, (IMAGES,)),
     ]:
         right = shaken(part)
         taken_apart = copy.deepcopy(right)
-        mistakes._become(taken_apart, steps)
-        for ours, theirs in zip(_tuple(taken_apart(*arguments)), _tuple(right(*arguments)), strict=True):
-            torch.testing.assert_close(ours, theirs)
+        become(taken_apart, steps)
+        torch.testing.assert_close(taken_apart(*arguments), right(*arguments))
 
 
-def _tuple(result) -> tuple:
-    return result if isinstance(result, tuple) else (result,)
+@pytest.mark.parametrize("attention", [CachedSelfAttention, RotarySelfAttention, CachedCrossAttention])
+def test_steps_without_a_mistake_keep_a_cache_as_the_reference_does(attention):
+    right = shaken(attention(24, 4))
+    taken_apart = copy.deepcopy(right)
+    become(taken_apart, wrong_attention.AttentionSteps)
+    memory = (tokens(1).repeat(1, 1, 2),) if attention is CachedCrossAttention else ()
+    caches = KeyValueCache(), KeyValueCache()
+    for x in tokens().repeat(1, 1, 2).split(2, dim=1):
+        ours, theirs = (part(x, *memory, None, cache) for part, cache in zip((taken_apart, right), caches, strict=True))
+        torch.testing.assert_close(ours, theirs)
 
 
 # --- What single mistakes are known by ---------------------------------------------------------------------------
@@ -325,7 +341,7 @@ def test_a_class_token_in_the_wrong_place_is_not_read():
     for name in ("no_class_token", "class_at_the_end"):
         model = broken(vit(), name, "no_positions")
         model.encoder = nn.Module()
-        model.encoder.forward = lambda x: (x, x)  # nothing moves between the tokens
+        model.encoder.forward = lambda x: x  # nothing moves between the tokens
         torch.testing.assert_close(model(IMAGES), model.head(model.embed(IMAGES)[:, 0]))
 
 
@@ -387,7 +403,7 @@ def test_a_broken_transformer_writes_what_it_would_write_without_a_cache(name):
         (Encoder(1, 8, 1, 8), {"unscaled", "mask_after"}, {"by_d_model", "view_split", "repeated_block"}),
         (Encoder(2, 8, 2, 8, pre_norm=False), {"repeated_block"}, {"residual_of_norm", "no_final_norm"}),
         (Decoder(2, 8, 2, 8), {"no_causal_mask", "own_memory"}, {"no_positions"}),
-        (MultiHeadAttention(8, 2), {"k_for_v", "mask_after"}, {"q_for_v", "transposed", "no_eps"}),
+        (CrossAttention(8, 2), {"k_for_v", "mask_after"}, {"q_for_v", "transposed", "no_eps"}),
         (LayerNorm(8), {"no_eps"}, {"unscaled"}),
         (FeedForward(8, 8), {"no_feed_forward"}, {"no_eps"}),
         (Transformer(5, 5, rotary=True, d_model=8), {"unscaled"}, {"no_positions", "floored"}),

@@ -29,6 +29,7 @@ from headroom import notebooks
 from headroom.figures import COLORS
 from tests.browser import PEAK_MEMORY, copy_course
 from tests.kernels import forked_kernels
+from tests.quotes import ill_formed, misquoted, numbers
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STORED = [path.relative_to(REPOSITORY).as_posix() for path in notebooks.find(REPOSITORY)]
@@ -343,11 +344,13 @@ def test_cleaning_takes_everything_that_running_leaves_and_nothing_else() -> Non
     cell.metadata = {"nbgrader": solution, "tags": ["x"], "execution": {"iopub.status.busy": "now"}, "scrolled": True}
     dirty = new_notebook(cells=[cell, new_markdown_cell("text")], metadata={"widgets": {}, "toc": 1})
     dirty.cells[1].id = "keep-me"
+    dirty.cells[1].metadata = {"quotes": {"2": 0}, "collapsed": True}
     stored = notebooks.clean(json.dumps(dirty))
     result = nbformat.reads(stored, as_version=4)
     assert result.cells[0].source == "1 + 1"
     assert (result.cells[0].outputs, result.cells[0].execution_count) == ([], None)
     assert result.cells[0].metadata == {"nbgrader": solution, "tags": ["x"]}
+    assert result.cells[1].metadata == {"quotes": {"2": 0}}
     assert set(result.metadata) == {"kernelspec", "language_info"}
     assert result.cells[0].id == "keep-me", "a cell's id is stable"
     assert result.cells[1].id != "keep-me", "ids are unique"
@@ -418,6 +421,45 @@ def test_the_watch_finds_shapes_that_are_not_true(tmp_path: Path) -> None:
     assert [wrong.split()[0] for wrong in ran.metadata.shapes_wrong] == ["b", "c", "f", "i"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *[("3,072 12_000", [(3072, 0.5), (12_000, 0.5)]), ("98.40 %, −0.3", [(98.4, 0.005), (-0.3, 0.05)])],
+        *[("1e-05", [(1e-5, 5e-6)]), ("10⁻⁵ or 4·10⁻³", [(1e-5, 5e-6), (4e-3, 5e-4)])],
+        *[(r"2.5 \times 10^{-3}", [(2.5e-3, 5e-5)]), ("4.1e+02", [(410, 5)]), ("float32 d2", [])],
+        *[("3.2x, 5 ms", [(3.2, 0.05), (5, 0.5)]), ("(2, 100) 10–20", [(2, 0.5), (100, 0.5), (10, 0.5), (20, 0.5)])],
+    ],
+)
+def test_quoted_numbers_are_read_as_they_are_written(text: str, expected: list[tuple[float, float]]) -> None:
+    assert numbers(text) == [pytest.approx(one) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "tolerance", "wrong"),
+    [
+        *[("a loss of 2.3.", "2.3", 0, ""), ("a loss of 2.31", "2.31", 0, "printed"), ("2.31", "2.3", 0.1, "say")],
+        *[("3,072 tokens", "3,072", 0, ""), ("3,073 tokens", "3,073", 0, "printed"), ("13,072", "3,072", 0, "say")],
+        *[("98.4 %", "98.4", 0.3, ""), ("98.4 %", "98.4", 0.2, "printed"), ("98.1 %", "98", 0, "say")],
+        *[("65.5 % read", "65.5", 0, ""), ("65.5 tokens", "65.5", 0, "printed"), ("10⁻⁵", "10⁻⁵", 0, "")],
+        *[("0.25", "0.25", 0, ""), ("stderr 5", "5", 0, "printed"), ("beside tables 7", "7", 0, "printed")],
+        *[("alt 8", "8", 0, "printed"), ("repr 9", "9", 0, "printed"), ("41 m", "41 m", 0, "number")],
+        *[("41", "41", -1, "distance"), ("41", "41", "0", "distance")],
+    ],
+)
+def test_the_check_finds_what_is_misquoted(text: str, quote: str, tolerance: object, wrong: str) -> None:
+    page = "<p>7</p><img alt='8'><table><tr><td>98.1</td><td>41</td></tr></table>"
+    outputs = [
+        new_output("stream", name="stdout", text="loss 2.304, 3,072 tokens, 0.655 read, 1.1e-05\n"),
+        new_output("stream", name="stderr", text="5\n"),
+        new_output("display_data", {"text/html": page, "text/plain": "<Page 9>"}),
+        new_output("execute_result", {"text/plain": "tensor([0.2500, 6.0000])"}),
+    ]
+    cell = new_markdown_cell(text, metadata={"quotes": {quote: tolerance}})
+    notebook = new_notebook(cells=[cell, new_code_cell("f()", outputs=outputs)])
+    found = ill_formed(notebook) or misquoted(notebook)
+    assert (len(found) == 1 and wrong in found[0]) if wrong else found == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process's memory")
 def test_the_peak_of_memory_is_seen_after_it_was_given_back(tmp_path: Path) -> None:
     cells = [new_code_cell(f"b'x' * ({MOST_MEMORY} << 20)\n0")]
@@ -460,6 +502,16 @@ def test_cells_are_short(name: str) -> None:
 @every_executed(LECTURES + SOLUTIONS)
 def test_runs_from_top_to_bottom_without_a_complaint(name: str, scale: str) -> None:
     assert complaints(executed(name, scale)) == []
+
+
+@every_stored
+def test_quoted_numbers_stand_in_their_text(name: str) -> None:
+    assert ill_formed(read(name)) == []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.full) for name in LECTURES])
+def test_quoted_numbers_are_printed_at_full_scale(name: str) -> None:
+    assert misquoted(executed(name, "full")) == []
 
 
 @every_executed(LECTURES + SOLUTIONS)
@@ -541,7 +593,7 @@ def test_every_check_of_a_solved_lab_passes(name: str, scale: str) -> None:
     said = verdicts(executed(name, scale))
     assert said
     if scale == "small" and "classify" in said:  # lab 7's model has learned little, and only that may be said of it
-        lines = re.findall(r"^  ([✓✗]) +\d+%  (.*)$", said["classify"], re.MULTILINE)
+        lines = re.findall(r"^  ([✓✗]) +\d+ of +\d+ %  (.*)$", said["classify"], re.MULTILINE)
         assert len(lines) == 4 and lines[0][0] == "✓", said["classify"]
         assert all(title.startswith("reads at least") for mark, title in lines if mark == "✗"), said["classify"]
         assert not re.search("Recognised|Your code stopped at", said.pop("classify"))

@@ -3,7 +3,10 @@
 test_widgets_in_lab.py tests what all widgets promise.
 """
 
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +19,7 @@ from torch import nn
 from autograder.exercises import find
 from headroom.reference import LearnedPositionalEncoding, ViT, rotate, sinusoidal_encoding
 from headroom.widgets import PositionExplorer
-from headroom.widgets.shared import front_end
+from headroom.widgets.shared import HERE
 from tests.browser import WidgetNotebook, place_in, widget_notebook
 
 EXACT = 1e-6
@@ -227,30 +230,34 @@ def test_bad_input_is_refused_in_a_sentence(arguments, sentence):
         PositionExplorer(**arguments)
 
 
-# ---------------------------------------------------------------- in a browser
+# ---------------------------------------------------------------- in JavaScript
 
-COMPUTED = """async ([esm, n, width, base, query]) => {
-    const module = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
-    const omegas = module.frequencies(width, base);
+COMPUTED = """
+    import { frequencies, sinCosRow, turnedRow } from ENCODINGS;
+    const [n, width, base, query] = ARGUMENTS;
+    const omegas = frequencies(width, base);
     const all = (row) => Array.from({ length: n }, (_, p) => Array.from(row(p)));
-    return [
-        all((p) => module.sinCosRow(p, omegas, new Float64Array(width))),
-        all((p) => module.turnedRow(query, p, omegas, new Float64Array(width))),
-    ];
-}"""
+    console.log(JSON.stringify([
+        all((p) => sinCosRow(p, omegas, new Float64Array(width))),
+        all((p) => turnedRow(query, p, omegas, new Float64Array(width))),
+    ]));
+"""
 
 
 @pytest.mark.parametrize(("n_positions", "d_model"), [(3, 2), (50, 64), (200, 256)])
-def test_javascript_computes_the_references_tables(browser, double, n_positions, d_model):
+def test_javascript_computes_the_references_tables(double, n_positions, d_model):
+    if not (node := shutil.which("node")):
+        pytest.skip("there is no Node.js")
     q, _ = vectors(d_model)
-    page = browser.new_page()
-    table, turned = page.evaluate(
-        COMPUTED, [front_end("position_explorer")[0], n_positions, d_model, 10_000, q.tolist()]
-    )
-    page.close()
+    script = COMPUTED.replace("ENCODINGS", json.dumps((HERE / "position_explorer" / "encodings.js").as_uri()))
+    script = script.replace("ARGUMENTS", json.dumps([n_positions, d_model, 10_000, q.tolist()]))
+    ran = subprocess.run([node, "--input-type=module", "--eval", script], capture_output=True, text=True, check=True)
+    table, turned = json.loads(ran.stdout)
     np.testing.assert_allclose(table, sinusoidal_encoding(n_positions, d_model), atol=EXACT)
     np.testing.assert_allclose(turned, rotate(q.double().expand(n_positions, -1)), atol=EXACT)
 
+
+# ---------------------------------------------------------------- in a browser
 
 CELLS = {
     "three": """

@@ -8,7 +8,7 @@ import torch
 from headroom import pretrained
 from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, write_date, written_dates
 from headroom.recipes import DATES, VIT_DIGITS, Recipe
-from headroom.reference import padding_mask
+from headroom.reference import attention_maps, padding_mask
 from headroom.training import accuracy, exact_match
 
 REMAKE = "remake it: python -m headroom.pretrained"
@@ -55,8 +55,9 @@ def test_cross_attention_reads_each_part_where_it_is_written(part):
         dates = Dates(written, [day.isoformat() for day in days], [language] * len(days))
         with torch.no_grad():
             mask = padding_mask(dates.source_lengths, dates.source.size(1))
-            _, attention = model(dates.source, dates.target[:, :-1], mask, return_attention=True)
-        weights = attention["cross"][:, 0].mean(dim=1)  # (dates, 11, source tokens): the heads' mean
+            with attention_maps(model) as maps:
+                model(dates.source, dates.target[:, :-1], mask)
+        weights = maps["decoder.blocks.cross_attention"][:, 0].mean(dim=1)  # (dates, 11, source tokens)
         mass = [weights[i, asked, slice(*find(text).span())].sum(dim=-1).mean() for i, text in enumerate(written)]
         share = [len(find(text)[0]) / len(text) for text in written]
         assert sum(mass) / len(mass) > 0.6, language

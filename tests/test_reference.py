@@ -76,12 +76,13 @@ def test_a_mask_that_does_not_broadcast_is_refused(shape):
     assert str(shape) in str(caught.value)
 
 
-def test_dropout_spares_the_weights_returned_and_keeps_the_mean():
+def test_dropout_spares_the_maps_and_keeps_the_mean():
     q, v = torch.randn(4, 6), torch.randn(4, 3)
     clean, weights = ref.scaled_dot_product_attention(q, q, v)
-    repeated = [x.expand(4000, -1, -1) for x in (q, q, v)]
-    dropped, same_weights = ref.scaled_dot_product_attention(*repeated, dropout=0.3)
-    torch.testing.assert_close(same_weights[0], weights)
+    attend = ref.Attention(dropout=0.3)
+    with ref.attention_maps(attend) as maps:
+        dropped = attend(*(x.expand(4000, -1, -1) for x in (q, q, v)))
+    torch.testing.assert_close(maps["attention"][0, 0], weights)
     assert not torch.allclose(dropped[0], clean)
     torch.testing.assert_close(dropped.mean(0), clean, rtol=0, atol=0.06)
 
@@ -106,7 +107,9 @@ def test_multi_head_attention_equals_torchs(name):
     theirs = torch_attention(ours)
     x = leaf(2, 5, 12)
     hidden = None if mask is None else (~mask).expand(2, 3, 5, 5).reshape(6, 5, 5)  # torch hides where True
-    out, weights = ours(x, mask, return_weights=True)
+    with ref.attention_maps(ours) as maps:
+        out = ours(x, mask)
+    weights = maps["attention"][:, 0]  # of one layer
     expected, expected_weights = theirs(x, x, x, attn_mask=hidden, average_attn_weights=False)
     torch.testing.assert_close(weights, expected_weights)
     assert_same(
@@ -162,8 +165,8 @@ def test_under_a_causal_mask_the_future_changes_nothing(seed, n_tokens, data):
     x = torch.randn(2, n_tokens, 8)
     other = x.clone()
     other[:, now:] = torch.randn(2, n_tokens - now, 8)
-    before, _ = encoder(x, ref.causal_mask(n_tokens))
-    after, _ = encoder(other, ref.causal_mask(n_tokens))
+    before = encoder(x, ref.causal_mask(n_tokens))
+    after = encoder(other, ref.causal_mask(n_tokens))
     torch.testing.assert_close(after[:, :now], before[:, :now])
     assert not torch.allclose(after[:, now:], before[:, now:])
 
@@ -175,8 +178,8 @@ def test_padding_changes_nothing_for_the_real_tokens(seed, length, padding):
     encoder = ref.Encoder(n_layers=2, d_model=8, n_heads=2, d_ff=6)
     x = torch.randn(1, length, 8)
     padded = torch.cat([x, 10 * torch.randn(1, padding, 8)], dim=1)
-    expected, _ = encoder(x)
-    got, _ = encoder(padded, ref.padding_mask(torch.tensor([length]), length + padding))
+    expected = encoder(x)
+    got = encoder(padded, ref.padding_mask(torch.tensor([length]), length + padding))
     torch.testing.assert_close(got[:, :length], expected)
 
 
@@ -228,6 +231,12 @@ def test_learned_positional_encoding_trains_the_positions_it_used():
     assert torch.equal(encoding.table.grad.ne(0).any(1), torch.arange(9) < 4)
 
 
+def test_learned_positions_start_small_beside_the_tokens():
+    """Dosovitskiy et al.'s released code draws them with a standard deviation of 0.02."""
+    table = ref.LearnedPositionalEncoding(d_model=64, max_tokens=64).table
+    assert 0.018 < table.std().item() < 0.022
+
+
 @pytest.mark.parametrize("kind", [ref.PositionalEncoding, ref.LearnedPositionalEncoding])
 def test_a_sequence_beyond_the_last_position_is_refused(kind):
     encoding = kind(d_model=6, max_tokens=3)
@@ -262,17 +271,8 @@ def test_encoder_block_equals_torchs(name):
     theirs = torch_block(ours)
     x = leaf(2, 5, 12)
     hidden = None if mask is None else (~mask).expand(2, 3, 5, 5).reshape(6, 5, 5)
-    out, _ = ours(x, mask)
+    out = ours(x, mask)
     assert_same(out, theirs(x, src_mask=hidden), [(x, x), *block_pairs(ours, theirs)])
-
-
-def test_encoder_returns_the_weights_of_every_layer_and_head():
-    encoder = ref.Encoder(n_layers=3, d_model=8, n_heads=2, d_ff=6)
-    x = torch.randn(2, 5, 8)
-    out, attention = encoder(x)
-    assert out.shape == x.shape and attention.shape == (2, 3, 2, 5, 5)
-    _, first = encoder.blocks[0](x)
-    torch.testing.assert_close(attention[:, 0], first)
 
 
 def test_drop_path_keeps_the_mean_and_drops_whole_samples():

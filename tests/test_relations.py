@@ -62,10 +62,10 @@ def test_a_right_answer_breaks_no_relation():
             lambda x, mask=None: causal_means(x, mask) + x.mean(1, keepdim=True),
             "A token's result depends on later tokens",
         ),
-        (lambda x, mask=None: causal_means(x), "All 3 cases without input 2 are right, and 3 of 3 with it are not"),
+        (lambda x, mask=None: causal_means(x), "All 3 cases without `mask` are right, and 3 of 3 with it are not"),
         (lambda x, mask=None: causal_means(x) + 1, "changes nothing in the result"),
-        (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice input 1 should give twice the result, and does not"),
-        (lambda x, mask=None: torch.ones_like(x), "The result does not depend on input 1"),
+        (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice `x` should give twice the result, and does not"),
+        (lambda x, mask=None: torch.ones_like(x), "The result does not depend on `x`"),
         (lambda x, mask=None: -causal_means(x, mask), "The result has the other sign"),
         (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where the right one holds numbers"),
         (lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1), "Only the last row"),
@@ -73,6 +73,27 @@ def test_a_right_answer_breaks_no_relation():
 )
 def test_what_wrong_code_does_is_seen_by_how_its_results_change(answer, says):
     assert says in said(MEANS, answer)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda out: out.flatten(0, 1), "The result has all its axes but the last merged into one; its numbers are"),
+        (lambda out: out.flatten(), "The result has all its axes merged into one; its numbers are right"),
+        (lambda out: out.mT + 1, "The result has its last two axes exchanged."),
+        (lambda out: out.unsqueeze(1), "The result has an axis of length 1 too many, before the second; its numbers"),
+        (lambda out: out[:, 1:], "The result has one too few along its second axis."),
+        (lambda out: out.sum(1), "The result has no second axis."),
+    ],
+)
+def test_what_became_of_the_shape_is_said(change, says):
+    verdict = judge(MEANS, lambda request: probe.answer(request, lambda x, mask: change(causal_means(x, mask))), 0)
+    assert says in f"{verdict.headline}", verdict.text()
+
+
+def test_shapes_that_have_nothing_in_common_say_nothing():
+    cut = lambda x, mask: causal_means(x, mask)[:, len(x) % 2 + 1 :]  # noqa: E731
+    assert "axis" not in judge(MEANS, lambda request: probe.answer(request, cut), 0).headline
 
 
 def test_nothing_is_said_that_the_right_answer_breaks_too():
@@ -84,7 +105,7 @@ def test_nothing_is_said_that_the_right_answer_breaks_too():
 def test_what_is_seen_in_one_case_alone_is_not_said():
     once = lambda x, mask=None: causal_means(x, mask) + (x.mean(0) if len(x) == 5 and mask is None else 0)  # noqa: E731
     headline = said(MEANS, once)
-    assert "other samples" not in headline and "What differs: 5 samples." in headline
+    assert "other samples" not in headline and "Only these cases are wrong: 5 samples." in headline
 
 
 def test_weights_that_cannot_be_read_do_not_matter():
@@ -119,3 +140,24 @@ def test_which_part_is_wrong_and_what_rows_sum_to():
     assert told[0] == "output is right in every case, weights is not"
     assert "Each row of weights should sum to 1; here each column does" in told
     assert list(looks(wrong[:1], ("output", "weights"))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda e: e[..., ::-1], "All values of the result are there, but at other places"),
+        (lambda e: e.clip(0), "Where the result is wrong, it is always 0"),
+        (lambda e: e.round(), "All values of the result are whole numbers, and should not be"),
+        (lambda e: e / e.shape[0], "In every case, the result is the right one times a number: 0.333, 0.25 …"),
+        (lambda e: np.zeros_like(e), "All numbers of the result are equal, and should not be"),
+    ],
+)
+def test_what_wrong_numbers_have_in_common_is_said(change, says):
+    right = [np.random.default_rng(0).normal(size=shape) for shape in ((3, 4), (4, 5))]
+    pairs = [((change(e),), (e,), (~np.isclose(change(e), e),)) for e in right]
+    assert says in list(looks(pairs, ()))
+
+
+def test_a_single_wrong_number_has_nothing_in_common_with_others():
+    pairs = [((np.array(got),), (np.array(1.0),), (np.array(True),)) for got in (2.0, 5.0)]
+    assert list(looks(pairs, ())) == ["Where the result is wrong, every value of it is"]

@@ -1,19 +1,27 @@
 """What is read from a submitted file, and what the instructor's cells become in it; no kernel is started."""
 
 import json
+import random
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
+import torch
 from jupyter_client.kernelspec import NoSuchKernel
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from autograder import probe
+from autograder.exercises import find
 from autograder.kernels import provisioner
 from autograder.kernels.launch import NoIsolation
+from autograder.pipeline import execute
 from autograder.pipeline.execute import JudgedExecute, checked_name
 from autograder.pipeline.submission import Unreadable, read, restore
+from autograder.verdict import Verdict, not_judged
+from headroom import reference
 
 
 def released_cell(grade_id: str, source: str, **about: bool | float) -> NotebookNode:
@@ -134,6 +142,69 @@ def test_a_kernel_that_cannot_start_leaves_the_submission_ungraded() -> None:
         JudgedExecute(kernel_name="no-such-kernel", isolated=False).preprocess(notebook, ResourcesDict())
 
 
+@pytest.mark.parametrize("problem", [ValueError("shape"), IndexError(), MemoryError(), RecursionError(), KeyError("x")])
+def test_whatever_the_judge_raises_is_a_verdict(monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
+    def confused(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(execute, "judge", confused)
+    grader = JudgedExecute()
+    grader._remarks, grader.nb = [], new_notebook()
+    verdict = grader._judge(3, "LayerNorm")
+    assert verdict.score == 0 and type(problem).__name__ in verdict.text()
+    assert type(problem).__name__ in grader._remarks[0].what
+
+
+def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
+    """Whatever the process's own generators say: a unit is forked, with the state that they have in the grader."""
+    asked: list[dict] = []
+
+    class Asked(JudgedExecute):
+        def _ask(self, index: int, name: str, request: bytes) -> bytes:
+            asked.append(probe.unpack(request))
+            return probe.answer(request, reference.LayerNorm)
+
+    for _ in range(2):
+        random.seed(0), np.random.seed(0), torch.manual_seed(0)
+        assert Asked()._judge(3, "LayerNorm").passed
+    one, other = (told["cases"] for told in asked if told["do"] == "run")
+    tried = find("LayerNorm").tried(np.random.default_rng(0))
+    for case, first, second in zip(tried, one, other, strict=True):
+        for mine, theirs in (
+            (first["inputs"], second["inputs"]),
+            *zip(first["weights"].values(), second["weights"].values(), strict=True),
+        ):
+            assert np.array_equal(mine, theirs) == case.visible, case.label
+
+
+@pytest.mark.parametrize("swallowed", [True, False])
+def test_the_graders_own_failure_is_no_verdict(monkeypatch: pytest.MonkeyPatch, swallowed: bool) -> None:
+    """A kernel that cannot be started anew while a check is judged, whatever the judge makes of that."""
+    grader = JudgedExecute()
+
+    def fails(*_: object) -> Verdict:
+        grader.own_failure = RuntimeError("no kernel")
+        if not swallowed:
+            raise grader.own_failure
+        return not_judged("LayerNorm", "no answer")
+
+    monkeypatch.setattr(execute, "judge", fails)
+    with pytest.raises(RuntimeError, match="no kernel"):
+        grader._judge(3, "LayerNorm")
+
+
+def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
+    notebook = new_notebook(cells=submitted(*RELEASED))
+    notebook.cells.append(released_cell("own-test", "assert True", grade=True, locked=True, points=1.0))
+    told = {"grade_id": "check-first", "score": 0.5, "text": "half", "html": "<p>half", "exercise": "", "forbidden": ""}
+    resources = ResourcesDict()
+    resources[execute.ENDED] = {"why": "it was too much", "judged": {"check-first": told}}
+    notebook, resources = JudgedExecute().preprocess(notebook, resources)
+    assert resources[execute.SCORES] == {"check-first": 0.5, "check-second": 0.0, "own-test": 0.0}
+    first, second = (cell.outputs[0].data["text/plain"] for cell in notebook.cells if checked_name(cell))
+    assert first == "half" and "it was not judged: it was too much." in second
+
+
 def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(course: object) -> None:
         raise NoIsolation("this machine is a toaster")
@@ -143,6 +214,20 @@ def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(mo
     with pytest.raises(NoIsolation, match=r"this machine is a toaster\..*--no-isolation"):
         JudgedExecute().preprocess(notebook, ResourcesDict())
     assert not any(cell.outputs for cell in notebook.cells)
+
+
+def test_where_the_grader_has_no_warm_parent_a_unit_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit is ended without a word, and its own would leave a folder: seen where warming up takes minutes."""
+
+    def late(course: object) -> None:
+        raise NoIsolation("the warm parent did not come up")
+
+    monkeypatch.setattr(execute, "warm_parent", late)
+    grader = JudgedExecute()
+    assert grader.make_ready() is None
+    monkeypatch.setattr(provisioner, "warm_parent", lambda course: pytest.fail("another one was started"))
+    with pytest.raises(NoIsolation, match="did not come up"):
+        grader.preprocess(new_notebook(cells=submitted(*RELEASED)), ResourcesDict())
 
 
 @pytest.mark.parametrize("source", ["check(First).score", "check(First, 1)", "print(check(First))", "check('First')"])

@@ -362,8 +362,8 @@ def test_a_scale_is_a_share(monkeypatch, sign):
     assert mass == pytest.approx(1 / (1 + 0.15 * sign) ** 2, rel=0.04)
 
 
-def test_a_calm_end_shrinks_the_amounts_to_nothing(monkeypatch):
-    recipe = replace(PLAIN, shift=2.0, calm=0.5)
+def test_a_faded_augmentation_shrinks_the_amounts_to_nothing(monkeypatch):
+    recipe = replace(PLAIN, shift=2.0, augmentation_fade=0.5)
     monkeypatch.setattr(torch, "rand", lambda *shape: torch.ones(shape))
     image = torch.zeros(1, 1, 28, 28)
     image[0, 0, 10, 10] = 1

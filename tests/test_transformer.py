@@ -34,29 +34,88 @@ def pairs(batch=3, source_tokens=6, tokens=5):
     return source, target, ref.padding_mask(lengths, source_tokens)
 
 
-# Attention without weights
-
-
-@pytest.mark.parametrize("n_keys", [ref.attention.SHORT - 1, ref.attention.SHORT], ids=["short", "long"])
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_output_alone_equals_the_output_with_weights(n_keys, masked):
-    q, k, v = leaf(2, 3, 5, 4), leaf(2, 3, n_keys, 4), leaf(2, 3, n_keys, 7)
-    mask = torch.rand(2, 1, 5, n_keys) < 0.5 if masked else None
-    expected, _ = ref.scaled_dot_product_attention(q, k, v, mask)
-    assert_same(ref.attention_output(q, k, v, mask), expected, [(x, x) for x in (q, k, v)])
+# Attention by the fused kernel
 
 
 @pytest.mark.parametrize("n_keys", [ref.attention.SHORT - 1, ref.attention.SHORT])
-def test_without_weights_a_query_without_keys_gets_nan_and_a_wrong_mask_its_sentence(n_keys):
-    q, k = torch.randn(2, 3, 5, 4), torch.randn(2, 3, n_keys, 4)
-    mask = torch.ones(5, n_keys, dtype=torch.bool)
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_in_models_says_what_equation_1_says_with_gradients_and_without(n_keys, masked):
+    q, k, v = leaf(2, 3, 5, 4), leaf(2, 3, n_keys, 4), leaf(2, 3, n_keys, 7)
+    mask = torch.rand(2, 1, 5, n_keys) < 0.5 if masked else None
+    expected, _ = ref.scaled_dot_product_attention(q, k, v, mask)
+    leaves = [(x, x) for x in (q, k, v)] if expected.isfinite().all() else []
+    without = ref.Attention()(q.detach(), k.detach(), v.detach(), mask)
+    torch.testing.assert_close(without, expected.detach(), equal_nan=True)
+    if leaves:
+        assert_same(ref.Attention()(q, k, v, mask), expected, leaves)
+
+
+def test_in_the_kernel_too_a_query_without_keys_gets_nan_and_a_wrong_mask_its_sentence():
+    attend, q, k = ref.Attention(), torch.randn(2, 3, 5, 4), torch.randn(2, 3, 6, 4)
+    mask = torch.ones(5, 6, dtype=torch.bool)
     mask[2] = False
-    nan = ref.attention_output(q, k, k, mask).isnan()
+    nan = attend(q, k, k, mask).isnan()
     assert nan[:, :, 2].all() and nan.sum() == nan[:, :, 2].numel()
     with pytest.raises(TypeError, match=r"it must be torch\.bool"):
-        ref.attention_output(q, k, k, mask.float())
+        attend(q, k, k, mask.float())
     with pytest.raises(ValueError, match="does not broadcast to the scores' "):
-        ref.attention_output(q, k, k, mask[:, 1:])
+        attend(q, k, k, mask[:, 1:])
+
+
+# Maps
+
+
+MAPPED = {
+    "attention": (lambda: ref.MultiHeadSelfAttention(12, 3), {"attention": 1}),
+    "block": (lambda: ref.EncoderBlock(12, 3, 17), {"attention": 1}),
+    "encoder": (lambda: ref.Encoder(4, 12, 3, 17), {"blocks.attention": 4}),
+    "blocks in a list of one's own": (
+        lambda: nn.Sequential(nn.Linear(12, 12), nn.Sequential(*(ref.EncoderBlock(12, 3, 17) for _ in range(3)))),
+        {"1.attention": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize("make, expected", MAPPED.values(), ids=MAPPED)
+def test_maps_are_those_of_every_layer_under_the_path_of_their_stack(make, expected):
+    model, x = make(), torch.randn(2, 5, 12)
+    with ref.attention_maps(model) as maps:
+        out = model(x)
+    assert torch.equal(out, model(x)), "whoever looks changes nothing"
+    assert {name: tuple(weights.shape) for name, weights in maps.items()} == {
+        name: (2, layers, 3, 5, 5) for name, layers in expected.items()
+    }
+    layers = [module for module in model.modules() if isinstance(module, ref.MultiHeadSelfAttention)]
+    heard = []
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda layer, args: heard.append((layer, args[0])))
+    model(x)
+    for (layer, read), weights in zip(heard, next(iter(maps.values())).unbind(1), strict=True):
+        q, k = layer.split_heads(layer.w_q(read)), layer.split_heads(layer.w_k(read))
+        torch.testing.assert_close(weights, (q @ k.transpose(-2, -1) / 2).softmax(-1))
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_maps_stop_when_the_model_fails_and_are_not_kept_afterwards():
+    encoder = ref.Encoder(2, 12, 3, 17)
+    with pytest.raises(RuntimeError), ref.attention_maps(encoder) as maps:
+        encoder(torch.randn(2, 5, 11))
+    encoder(torch.randn(2, 5, 12))
+    assert maps == {}
+    assert not any(module._forward_hooks for module in encoder.modules())
+
+
+def test_a_training_step_keeps_no_maps(monkeypatch):
+    monkeypatch.setattr(ref.Attention, "weights", None)
+    for model, inputs in (
+        (ref.ViT(), (torch.randn(2, 1, 28, 28),)),
+        (ref.DeiT(), (torch.randn(2, 1, 28, 28),)),
+        (ref.CPVT(), (torch.randn(2, 1, 28, 28),)),
+        (ref.PVT(), (torch.randn(2, 1, 28, 28),)),
+        (ref.Swin(), (torch.randn(2, 1, 28, 28),)),
+        (transformer().train(), pairs()),
+    ):
+        model(*inputs).sum().backward()
 
 
 # Cross-attention
@@ -64,12 +123,14 @@ def test_without_weights_a_query_without_keys_gets_nan_and_a_wrong_mask_its_sent
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_cross_attention_equals_torchs(masked):
-    ours = shake(ref.MultiHeadAttention(d_model=12, n_heads=3))
+    ours = shake(ref.CrossAttention(d_model=12, n_heads=3))
     theirs = torch_attention(ours)
     x, memory = leaf(2, 5, 12), leaf(2, 6, 12)
     mask = ref.padding_mask(torch.tensor([6, 2]), 6) if masked else None
     hidden = None if mask is None else ~mask[:, 0, 0]
-    out, weights = ours(x, memory, mask, return_weights=True)
+    with ref.attention_maps(ours) as maps:
+        out = ours(x, memory, mask)
+    weights = maps["attention"][:, 0]
     expected, expected_weights = theirs(x, memory, memory, key_padding_mask=hidden, average_attn_weights=False)
     torch.testing.assert_close(weights, expected_weights)
     assert_same(out, expected, [(x, x), (memory, memory), (ours.w_o.weight, theirs.out_proj.weight)])
@@ -80,7 +141,7 @@ def test_cross_attention_equals_torchs(masked):
 
 def test_self_attention_is_attention_with_itself_as_memory():
     own = ref.MultiHeadSelfAttention(12, 3)
-    cross = ref.MultiHeadAttention(12, 3)
+    cross = ref.CrossAttention(12, 3)
     cross.load_state_dict(own.state_dict())
     x = torch.randn(2, 5, 12)
     assert torch.equal(own(x), cross(x, x))
@@ -89,7 +150,7 @@ def test_self_attention_is_attention_with_itself_as_memory():
 @pytest.mark.parametrize("n_heads", [0, 5])
 def test_heads_that_do_not_divide_the_width_are_refused(n_heads):
     with pytest.raises(ValueError, match=f"d_model=12 does not divide into n_heads={n_heads} equal heads"):
-        ref.MultiHeadAttention(12, n_heads)
+        ref.CrossAttention(12, n_heads)
 
 
 # Norms
@@ -160,12 +221,12 @@ def test_rotated_products_see_only_the_distance(seed, shift, d_head):
 
 
 def test_rotary_attention_tells_orders_apart_and_refuses_odd_heads():
-    plain, rotary = ref.MultiHeadSelfAttention(12, 3), ref.MultiHeadSelfAttention(12, 3, rotary=True)
+    plain, rotary = ref.MultiHeadSelfAttention(12, 3), ref.RotarySelfAttention(12, 3)
     x, order = torch.randn(1, 5, 12), torch.tensor([3, 1, 4, 0, 2])
     torch.testing.assert_close(plain(x[:, order]), plain(x)[:, order])
     assert not torch.allclose(rotary(x[:, order]), rotary(x)[:, order])
     with pytest.raises(ValueError, match="d_head=3 must be even"):
-        ref.MultiHeadSelfAttention(12, 4, rotary=True)
+        ref.RotarySelfAttention(12, 4)
     with pytest.raises(ValueError, match="d_head=3 must be even"):
         ref.rotate(torch.randn(2, 3))
 
@@ -179,7 +240,7 @@ def test_an_encoder_block_equals_torchs_either_way(pre_norm):
     theirs = torch_block(ours)
     theirs.norm_first = pre_norm
     x = leaf(2, 5, 12)
-    assert_same(ours(x)[0], theirs(x), [(x, x), (ours.norm_1.gamma, theirs.norm1.weight)])
+    assert_same(ours(x), theirs(x), [(x, x), (ours.norm_1.gamma, theirs.norm1.weight)])
 
 
 def torch_decoder_block(ours):
@@ -202,7 +263,9 @@ def test_a_decoder_block_equals_torchs(pre_norm):
     theirs = torch_decoder_block(ours)
     x, memory = leaf(2, 5, 12), leaf(2, 6, 12)
     mask, memory_mask = ref.causal_mask(5), ref.padding_mask(torch.tensor([6, 2]), 6)
-    out, own, cross = ours(x, memory, mask, memory_mask)
+    with ref.attention_maps(ours) as maps:
+        out = ours(x, memory, mask, memory_mask)
+    own, cross = maps["self_attention"][:, 0], maps["cross_attention"][:, 0]
     expected = theirs(x, memory, tgt_mask=~mask, memory_key_padding_mask=~memory_mask[:, 0, 0])
     leaves = [
         (x, x),
@@ -227,9 +290,11 @@ def test_a_decoder_equals_torchs(pre_norm):
     if pre_norm:
         theirs.norm.load_state_dict({"weight": ours.norm.gamma, "bias": ours.norm.beta})
     x, memory = leaf(2, 5, 12), leaf(2, 6, 12)
-    out, own, cross = ours(x, memory, ref.causal_mask(5))
+    with ref.attention_maps(ours) as maps:
+        out = ours(x, memory, ref.causal_mask(5))
     assert_same(out, theirs(x, memory, tgt_mask=~ref.causal_mask(5)), [(x, x), (memory, memory)])
-    assert own.shape == (2, 2, 3, 5, 5) and cross.shape == (2, 2, 3, 5, 6)
+    assert maps["blocks.self_attention"].shape == (2, 2, 3, 5, 5)
+    assert maps["blocks.cross_attention"].shape == (2, 2, 3, 5, 6)
 
 
 @pytest.mark.parametrize("kind", [ref.LayerNorm, ref.RMSNorm, ref.BatchNorm])
@@ -248,14 +313,20 @@ def test_the_norm_is_the_callers_choice_everywhere(stack, kind):
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 def test_all_weights_come_on_request_with_masked_ones_zero(options):
     model, (source, target, mask) = transformer(**options), pairs()
-    logits, attention = model(source, target, mask, return_attention=True)
-    torch.testing.assert_close(model(source, target, mask), logits)
-    shapes = {"encoder": (3, 2, 3, 6, 6), "decoder": (3, 2, 3, 5, 5), "cross": (3, 2, 3, 5, 6)}
-    assert {name: tuple(weights.shape) for name, weights in attention.items()} == shapes
-    masks = {"encoder": mask, "decoder": ref.causal_mask(5), "cross": mask}
-    for name, weights in attention.items():
+    with ref.attention_maps(model) as maps:
+        logits = model(source, target, mask)
+    assert torch.equal(model(source, target, mask), logits)
+    encoder, decoder, cross = (
+        "encoder.blocks.attention",
+        "decoder.blocks.self_attention",
+        "decoder.blocks.cross_attention",
+    )
+    shapes = {encoder: (3, 2, 3, 6, 6), decoder: (3, 2, 3, 5, 5), cross: (3, 2, 3, 5, 6)}
+    assert {name: tuple(weights.shape) for name, weights in maps.items()} == shapes
+    masks = {encoder: mask, decoder: ref.causal_mask(5), cross: mask}
+    for name, weights in maps.items():
         torch.testing.assert_close(weights.sum(-1), torch.ones(shapes[name][:-1]))
-        hidden = ~(masks[name].unsqueeze(1) if name != "decoder" else masks[name]).expand_as(weights)
+        hidden = ~(masks[name].unsqueeze(1) if name != decoder else masks[name]).expand_as(weights)
         assert (weights[hidden] == 0).all()
 
 
@@ -286,16 +357,19 @@ def test_padding_the_source_changes_nothing(seed, variant, padding):
 def test_decoding_with_a_cache_equals_recomputing(seed, variant, steps):
     torch.manual_seed(seed)
     model, (source, target, mask) = transformer(**VARIANTS[variant]), pairs(tokens=sum(steps))
-    expected, attention = model(source, target, mask, return_attention=True)
-    memory, _ = model.encode(source, mask)
+    with ref.attention_maps(model.decoder) as whole:
+        expected = model(source, target, mask)
+    memory = model.encode(source, mask)
     cache = ref.DecoderCache(2)
     for new in target.split(steps, dim=1):
         start = len(cache)
-        logits, own, cross = model.decode(new, memory, mask, cache)
+        with ref.attention_maps(model.decoder) as maps:
+            logits = model.decode(new, memory, mask, cache)
         now = slice(start, len(cache))
         torch.testing.assert_close(logits, expected[:, now], rtol=0, atol=1e-10)
-        torch.testing.assert_close(own, attention["decoder"][..., now, : len(cache)], rtol=0, atol=1e-10)
-        torch.testing.assert_close(cross, attention["cross"][..., now, :], rtol=0, atol=1e-10)
+        own, cross = (whole[name][..., now, :] for name in ("blocks.self_attention", "blocks.cross_attention"))
+        torch.testing.assert_close(maps["blocks.self_attention"], own[..., : len(cache)], rtol=0, atol=1e-10)
+        torch.testing.assert_close(maps["blocks.cross_attention"], cross, rtol=0, atol=1e-10)
     assert len(cache) == sum(steps)
     assert len(cache.layers[0][1]) == source.size(1), "the memory's keys and values are there once"
 
@@ -365,7 +439,7 @@ def test_a_sequence_longer_than_the_table_is_refused_in_whole_and_in_steps():
     model = transformer()
     with pytest.raises(ValueError, match="x has 21 tokens, the table only max_tokens=20 positions"):
         model(torch.zeros(1, 21, dtype=torch.long), torch.zeros(1, 3, dtype=torch.long))
-    memory, _ = model.encode(torch.zeros(1, 4, dtype=torch.long))
+    memory = model.encode(torch.zeros(1, 4, dtype=torch.long))
     cache = ref.DecoderCache(2)
     model.decode(torch.zeros(1, 20, dtype=torch.long), memory, cache=cache)
     with pytest.raises(ValueError, match="x has 1 tokens from position 20 on, the table only max_tokens=20"):

@@ -162,13 +162,30 @@ def test_vit_equals_one_built_from_torchs_layers(pooling):
     assert_same(logits, vit.head(x[:, 0] if pooling == "class" else x.mean(1)), pairs)
 
 
-@pytest.mark.parametrize("pooling, tokens", [("class", 17), ("mean", 16)])
-def test_vit_returns_attention_on_request(pooling, tokens):
-    vit = ref.ViT(pooling=pooling)
-    images = torch.randn(3, 1, 28, 28)
-    logits, attention = vit(images, return_attention=True)
-    assert attention.shape == (3, 2, 4, tokens, tokens)
-    torch.testing.assert_close(vit(images), logits)
+SHAPES = {
+    "ViT": {"encoder.blocks.attention": (3, 2, 4, 17, 17)},
+    "ViT, mean": {"encoder.blocks.attention": (3, 2, 4, 16, 16)},
+    "DeiT": {"encoder.blocks.attention": (3, 2, 4, 18, 18)},
+    "CPVT": {"encoder.blocks.attention": (3, 2, 4, 16, 16)},
+    "PVT": {
+        "stages.0.encoder.blocks.attention": (3, 1, 2, 64, 4),
+        "stages.1.encoder.blocks.attention": (3, 1, 3, 16, 4),
+        "stages.2.encoder.blocks.attention": (3, 1, 4, 4, 4),
+    },
+    "Swin": {"stages.0.blocks.attention": (3, 2, 4, 2, 16, 16), "stages.1.blocks.attention": (3, 2, 1, 4, 16, 16)},
+    "ConvNet": {},
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_every_classifier_shows_its_attention_in_the_same_way(name):
+    model, images = CLASSIFIERS[name](), torch.randn(3, 1, 28, 28)
+    with ref.attention_maps(model.eval()) as maps:
+        logits = model(images)
+    assert torch.equal(model(images), logits)
+    assert {name: tuple(weights.shape) for name, weights in maps.items()} == SHAPES[name]
+    for weights in maps.values():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
 def test_an_unknown_pooling_is_refused():
@@ -257,8 +274,7 @@ def sra_by_loops(attention, x):
 def test_spatial_reduction_attention_equals_loops():
     attention = shake(ref.SpatialReductionAttention(d_model=6, n_heads=2, side=4, reduction=2))
     x = leaf(2, 16, 6)
-    output, weights = attention(x, return_weights=True)
-    assert weights.shape == (2, 2, 16, 4)
+    output = attention(x)
     assert_same(output, sra_by_loops(attention, x), [(x, x), *((p, p) for p in attention.parameters())])
 
 
@@ -266,7 +282,7 @@ def test_its_reduction_is_a_strided_convolution():
     attention = shake(ref.SpatialReductionAttention(d_model=6, n_heads=2, side=4, reduction=2))
     x = torch.randn(3, 16, 6)
     memory = attention.norm(to_tokens(attention.reduce.as_convolution()(to_grid(x, 4))))
-    torch.testing.assert_close(attention(x), ref.MultiHeadAttention.forward(attention, x, memory))
+    torch.testing.assert_close(attention(x), ref.CrossAttention.forward(attention, x, memory))
 
 
 def test_without_reduction_it_is_self_attention():
@@ -283,15 +299,11 @@ def test_a_reduction_that_does_not_divide_the_grid_is_refused():
         ref.SpatialReductionAttention(6, 2, side=7, reduction=2)
 
 
-def test_pvt_is_a_pyramid_and_returns_each_stages_attention():
-    pvt = shake(ref.PVT())
+def test_pvt_frames_its_images_in_zeros():
+    pvt, framed = shake(ref.PVT()), ref.PVT(image_size=32)
     images = torch.randn(2, 1, 28, 28)
-    logits, attention = pvt(images, return_attention=True)
-    assert [tuple(a.shape) for a in attention] == [(2, 1, 2, 64, 4), (2, 1, 3, 16, 4), (2, 1, 4, 4, 4)]
-    torch.testing.assert_close(pvt(images), logits)
-    framed = ref.PVT(image_size=32)
     framed.load_state_dict(pvt.state_dict())
-    torch.testing.assert_close(framed(F.pad(images, (2, 2, 2, 2))), logits, msg="the border is paper on every side")
+    torch.testing.assert_close(framed(F.pad(images, (2, 2, 2, 2))), pvt(images), msg="the same border on every side")
 
 
 # Swin
@@ -370,10 +382,9 @@ def test_a_window_that_covers_all_is_full_attention(seed, side, heads):
     full = ref.MultiHeadSelfAttention(4 * heads, heads)
     full.load_state_dict(attention.state_dict(), strict=False)
     x = torch.randn(2, side**2, 4 * heads)
-    output, weights = attention(x, return_weights=True)
-    expected, expected_weights = full(x, return_weights=True)
-    torch.testing.assert_close(output, expected)
-    torch.testing.assert_close(weights[:, 0], expected_weights)
+    with ref.attention_maps(attention) as maps, ref.attention_maps(full) as expected:
+        torch.testing.assert_close(attention(x), full(x))
+    torch.testing.assert_close(maps["attention"][:, :, 0], expected["attention"])
 
 
 @quick
@@ -410,8 +421,9 @@ def test_a_shift_lets_windows_meet():
 def test_a_mask_of_ones_own_comes_beside_the_windows():
     attention = shake(ref.WindowAttention(4, 2, side=4, window=2, shift=1))
     x, mask = torch.randn(1, 16, 4), torch.eye(4, dtype=torch.bool)
-    _, weights = attention(x, mask, return_weights=True)
-    torch.testing.assert_close(weights, torch.eye(4).expand(1, 4, 2, 4, 4))
+    with ref.attention_maps(attention) as maps:
+        attention(x, mask)
+    torch.testing.assert_close(maps["attention"][:, 0], torch.eye(4).expand(1, 4, 2, 4, 4))
 
 
 @quick
@@ -432,11 +444,8 @@ def test_a_grid_that_does_not_divide_into_windows_is_refused():
         ref.split_windows(torch.randn(1, 4, 6, 3), 4)
 
 
-def test_swin_shifts_every_second_block_and_returns_each_stages_attention():
-    swin = ref.Swin()
-    _, attention = swin(torch.randn(2, 1, 28, 28), return_attention=True)
-    assert [tuple(a.shape) for a in attention] == [(2, 2, 4, 2, 16, 16), (2, 2, 1, 4, 16, 16)]
-    shifts = [[block.attention.shift for block in encoder.blocks] for encoder in swin.encoders]
+def test_swin_shifts_every_second_block():
+    shifts = [[block.attention.shift for block in stage.blocks] for stage in ref.Swin().stages]
     assert shifts == [[0, 2], [0, 0]], "one window over the whole grid has nowhere to go"
 
 
@@ -467,8 +476,7 @@ def test_cpvt_equals_a_mean_pooled_vit_with_the_generator_between_its_blocks():
     x = first(cpvt.embed(images))
     x = second(cpvt.positions(x, rows=2))
     x = F.layer_norm(x, (12,), cpvt.encoder.norm.gamma, cpvt.encoder.norm.beta)
-    logits, attention = cpvt(images, return_attention=True)
-    assert attention.shape == (2, 2, 3, 6, 6)
+    logits = cpvt(images)
     peg = cpvt.positions.convolution.weight
     assert_same(logits, cpvt.head(x.mean(1)), [(images, images), (peg, peg)])
 
@@ -492,10 +500,8 @@ def test_cpvt_takes_images_of_any_size_and_sees_the_order_of_patches():
 def test_deit_says_the_mean_of_two_softmaxes():
     deit = shake(ref.DeiT(**SMALL, d_model=12, n_heads=3, d_ff=17))
     images = torch.randn(5, 2, 8, 8)
-    logits, distilled, _ = deit.both(images)
-    together, attention = deit(images, return_attention=True)
-    torch.testing.assert_close(together.softmax(-1), (logits.softmax(-1) + distilled.softmax(-1)) / 2)
-    assert attention.shape == (5, 2, 3, 6, 6)
+    logits, distilled = deit.both(images)
+    torch.testing.assert_close(deit(images).softmax(-1), (logits.softmax(-1) + distilled.softmax(-1)) / 2)
 
 
 def test_deit_is_a_vit_with_one_token_more():
@@ -511,7 +517,7 @@ def test_deit_is_a_vit_with_one_token_more():
     hide[1] = False
     x = torch.cat([deit.class_token, deit.distillation_token], dim=1).expand(2, -1, -1)
     images = torch.randn(2, 1, 28, 28)
-    x, _ = deit.encoder(deit.positions(torch.cat([x, deit.embed(images)], dim=1)), hide)
+    x = deit.encoder(deit.positions(torch.cat([x, deit.embed(images)], dim=1)), hide)
     torch.testing.assert_close(deit.head(x[:, 0]), vit(images))
 
 

@@ -1,6 +1,11 @@
 """What the widgets share in Python: numbers as bytes, a front end as one text."""
 
+import json
 import re
+import shutil
+import subprocess
+import urllib.parse
+from pathlib import Path
 
 import anywidget
 import numpy as np
@@ -12,6 +17,16 @@ from headroom.widgets import shared
 from headroom.widgets.shared import dequantise, front_end, quantise
 
 
+def in_node(module: str) -> object:
+    """What a module exports as default, which JSON must be able to hold; the test is skipped without Node.js."""
+    if not (node := shutil.which("node")):
+        pytest.skip("there is no Node.js")
+    url = "data:text/javascript," + urllib.parse.quote(module)
+    script = f"const {{ default: made }} = await import({json.dumps(url)}); console.log(JSON.stringify(made));"
+    done = subprocess.run([node, "--input-type=module", "--eval", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
 def test_rounding_is_off_by_at_most_half_a_step_of_65535():
     weights = np.random.default_rng(0).random((100, 100))
     error = np.abs(dequantise(quantise(weights), weights.shape).astype(np.float64) - weights).max()
@@ -19,23 +34,51 @@ def test_rounding_is_off_by_at_most_half_a_step_of_65535():
     assert dequantise(quantise(np.array([0.0, 1.0])), (2,)).tolist() == [0.0, 1.0]
 
 
+def test_the_front_ends_functions_that_need_no_browser():
+    if not (node := shutil.which("node")):
+        pytest.skip("there is no Node.js")
+    files = sorted(map(str, (Path(__file__).parent / "front_ends").glob("*.test.js")))
+    done = subprocess.run([node, "--test", *files], capture_output=True, text=True)
+    assert files
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("name", widgets.__all__)
 def test_a_front_end_is_one_module_that_fetches_nothing(name):
     esm, css = front_end(re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower())
     lines = esm.splitlines()
     assert not [line for line in lines if line.startswith("import")]
-    assert [line for line in lines if line.startswith("export default")] == ["export default { render };"]
-    assert not [line for line in lines if re.match(r" *(// @ts-check|/\*\* @.*\*/$)", line)]  # types
+    assert [line for line in lines if line.startswith("export default")] == ["export default frontEnd(View);"]
+    assert not [line for line in lines if re.match(r" *(//|/\*)", line)]  # comments
     assert "://" not in (esm + css).replace("http://www.w3.org/2000/svg", "")  # the name of SVG: nothing is fetched
 
 
 def test_a_front_end_that_would_fetch_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(shared, "HERE", tmp_path)
-    for name in ("shared.js", "shared.css", "other.css"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "other.js").write_text('import * as d3 from "./d3.js";\nexport default {};\n')
-    with pytest.raises(ValueError, match=r"other\.js has the line .*d3"):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "view.js").write_text('import { draw } from "./draw.js";\nexport default {};\n')
+    (tmp_path / "other" / "draw.js").write_text('import * as d3 from "https://d3js.org";\nexport const draw = d3;\n')
+    with pytest.raises(ValueError, match=r"draw\.js has the line .*d3"):
         front_end("other")
+
+
+def test_modules_keep_their_private_names_apart_and_are_run_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(shared, "HERE", tmp_path)
+    files = {
+        "kernel/count.js": "let count = 0;\nexport function next() {\n  return ++count;\n}\n",
+        "other/words.js": 'import { next } from "../kernel/count.js";\nconst count = next();\n'
+        "export const said = count;\n",
+        "other/view.js": 'import {\n  next,\n} from "../kernel/count.js";\nimport { said } from "./words.js";\n'
+        "const count = [said, next()];\nexport default count;\n",
+        "kernel/kernel.css": "a {}",
+        "other/view.css": "b {}",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    esm, css = front_end("other")
+    assert css == "a {}\nb {}"
+    assert in_node(esm) == [1, 2]
 
 
 @pytest.mark.parametrize("name", widgets.__all__)
@@ -53,7 +96,7 @@ def test_the_types_of_a_front_end_are_the_traits_of_its_widget(name):
 
 
 def test_queries_keys_and_values_have_the_colours_of_the_figures():
-    css = (shared.HERE / "shared.css").read_text(encoding="utf-8")
+    css = (shared.HERE / "kernel" / "kernel.css").read_text(encoding="utf-8")
     assert {name: color.upper() for name, color in re.findall(r"--headroom-([qkv]):\s*(#\w+)", css)} == {
         name: COLORS[name] for name in "qkv"
     }

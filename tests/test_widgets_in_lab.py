@@ -10,11 +10,13 @@ import re
 import textwrap
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+import nbformat
 import pytest
 from anywidget import AnyWidget
 from axe_playwright_python.sync_playwright import Axe
+from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 
 from headroom import widgets
@@ -223,6 +225,7 @@ def test_a_choice_that_reached_python_is_not_sent_back(name, monkeypatch) -> Non
     assert sent == [{"method": "echo_update", "state": {"tooltip": "control"}, "buffer_paths": []}]
     chosen = {trait for trait in widget.keys if trait[0] != "_" and not hasattr(AnyWidget, trait)}
     assert len(chosen) >= 5
+    assert chosen - {"x"} == set(widget._choices) <= set(asdict(widget.selection)), "each is declared with `choice`"
     widget.set_state(widget.get_state(chosen))
     assert len(sent) == 1
 
@@ -416,24 +419,57 @@ def test_figures_drawn_while_it_is_used_are_whole(notebook, name) -> None:
     assert json.loads(answer) == {"same": 50}
 
 
+RESTART = "() => { void jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
+SAVE = "() => jupyterapp.shell.currentWidget.context.save()"
+
+
 @pytest.mark.full
-def test_they_live_on_in_the_saved_notebook(notebook) -> None:
-    """Saved, its kernel gone, reopened: each shows what it showed last and answers, without a cell run."""
+def test_they_live_on_in_a_notebook_saved_after_a_restart(notebook) -> None:
+    """Their kernel restarted, saved, reopened, saved and reopened: each says what is gone, shows what it showed last,
+    and answers, without a cell run."""
     said = {}
     for name, shown in WIDGETS.items():
         widget = at(notebook, name)
+        expect(widget.part("lost")).to_be_hidden()
         notebook.press(widget, shown.part, *shown.keys)
         widget.painted()
         said[name] = widget.part("live").inner_text()
     selections(notebook)  # everything has arrived
-    notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
-    notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-    notebook.tab.open_notebook(notebook.path)
+    notebook.page.evaluate(RESTART)
+    for name in WIDGETS:
+        expect(at(notebook, name).part("lost")).to_contain_text("Run this cell again to bring it back", timeout=5000)
+    notebook.tab.wait_for_kernel()
+    for _ in range(2):  # reopened, no widget has ever had Python behind it
+        notebook.page.evaluate(SAVE)
+        notebook.tab.open_notebook(notebook.path)
+        for name in WIDGETS:
+            expect(at(notebook, name).part("live")).to_have_text(said[name], timeout=90_000)
     for name, shown in WIDGETS.items():
-        expect(at(notebook, name).part("live")).to_have_text(said[name], timeout=90_000)
+        expect(at(notebook, name).part("lost")).to_contain_text("Run this cell again to bring it back")
         notebook.press(at(notebook, name), shown.part, *shown.keys)
         expect(at(notebook, name).part("live")).not_to_have_text(said[name])
         notebook.tab.screenshot(f"widget-{name}-reopened")
+    state = nbformat.read(notebook.tab.server.course / notebook.path, 4).metadata["widgets"]
+    saved = state["application/vnd.jupyter.widget-state+json"]["state"].values()
+    assert sum(one["model_module"] == "anywidget" for one in saved) == len(WIDGETS)
+
+
+def test_a_page_that_has_no_widgets_shows_a_picture_and_says_what_it_is(browser, notebook) -> None:
+    """As nbconvert makes one of a notebook that was saved without the widgets' state."""
+    path = notebook.tab.server.course / notebook.path
+    notebook.page.evaluate(SAVE)
+    saved = nbformat.read(path, 4)
+    saved.metadata.pop("widgets", None)
+    page = browser.new_page()
+    page.route(re.compile("^https?:"), lambda route: route.abort())  # MathJax, which nothing here needs
+    page.set_content(HTMLExporter(template_name="lab").from_notebook_node(saved)[0], wait_until="domcontentloaded")
+    pictures = page.locator("figure img")
+    expect(pictures).to_have_count(len(WIDGETS))
+    for picture in pictures.all():
+        expect(picture).to_have_attribute("alt", re.compile(r"\w+ .*\."))
+        assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 300
+        assert len(picture.get_attribute("src")) < 100_000
+    page.close()
 
 
 def test_nothing_went_wrong_and_nobody_was_asked(notebook) -> None:

@@ -425,8 +425,10 @@ class CachedInDict(nn.Module):
 
     def forward(self, x, cache=None):
         cache = cache or {"keys": [], "values": []}
-        cache["keys"].append(split_heads(self.key(x), self.n_heads))
-        cache["values"].append(split_heads(self.value(x), self.n_heads))
+        cache = {
+            "keys": [*cache["keys"], split_heads(self.key(x), self.n_heads)],
+            "values": [*cache["values"], split_heads(self.value(x), self.n_heads)],
+        }
         k, v = torch.cat(cache["keys"], -2), torch.cat(cache["values"], -2)
         n = k.size(-2)
         mask = torch.ones(n, n).tril().bool()[-x.size(1) :]
@@ -489,38 +491,24 @@ class CachedTokenByToken(Cached):
 @answers("CachedSelfAttention")
 class CachedInAnObject(Cached):
     class Cache:
-        def __init__(self):
-            self.keys = self.values = None
+        def __init__(self, keys=None, values=None):
+            self.keys, self.values = keys, values
 
-        def append(self, keys, values):
+        def longer(self, keys, values):
             if self.keys is not None:
                 keys, values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
-            self.keys, self.values = keys, values
-            return keys, values
+            return type(self)(keys, values)
 
     def forward(self, x, cache=None):
         if cache is None:
             cache = self.Cache()
         q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
-        k, v = cache.append(k, v)
+        cache = cache.longer(k, v)
+        k, v = cache.keys, cache.values
         print("tokens in the cache:", k.size(2))
         rows, columns = q.size(2), k.size(2)
         mask = torch.tensor([[j <= i + columns - rows for j in range(columns)] for i in range(rows)])
         return self.w_o(merge_heads(attention(q, k, v, mask)[0])), cache
-
-
-@answers("CachedSelfAttention")
-class CachedOnTheModule(Cached):
-    """Kept on the module, and forgotten when a new text begins."""
-
-    def forward(self, x, cache=None):
-        if cache is None:
-            self.keys = self.values = x.new_zeros(x.size(0), self.n_heads, 0, x.size(2) // self.n_heads)
-        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
-        self.keys, self.values = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
-        new, every = k.size(2), self.keys.size(2)
-        mask = torch.ones(new, every, dtype=torch.bool).tril(every - new)
-        return self.w_o(merge_heads(attention(q, self.keys, self.values, mask)[0])), True
 
 
 @answers("CachedSelfAttention")

@@ -525,6 +525,49 @@ class FusedDecoder(nn.Module):
         return x + self.down(F.gelu(self.up(self.c(x))))
 
 
+@answers("DecoderBlock")
+class DecoderInOneTensor(nn.Module):
+    """The eight maps of both attentions lie in one tensor along two axes, their inputs first."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.n_heads = n_heads
+        self.maps, self.shifts = number(2, 4, d_model, d_model), zeros(2, 4, d_model)
+        self.gains, self.offsets = nn.Parameter(torch.ones(3, d_model)), zeros(3, d_model)
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def branch(self, i, x, memory, mask):
+        sources = (x, memory, memory)
+        heads = (cut(t @ w + b, self.n_heads) for t, w, b in zip(sources, self.maps[i], self.shifts[i], strict=False))
+        return glue(attend(*heads, mask)) @ self.maps[i, 3] + self.shifts[i, 3]
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        norm = lambda i, x: normalized(x, self.gains[i], self.offsets[i])  # noqa: E731
+        x = x + self.branch(0, norm(0, x), norm(0, x), mask)
+        x = x + self.branch(1, norm(1, x), memory, memory_mask)
+        return x + self.down(F.gelu(self.up(norm(2, x))))
+
+
+# --- CachedSelfAttention ---
+
+
+@answers("CachedSelfAttention")
+class CachedInOneTensor(nn.Module):
+    """Four maps in one tensor, four biases in another: where d_model is 4, that is as large as a map."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.maps, self.shifts = number(4, d_model, d_model), zeros(4, d_model)
+
+    def forward(self, x, cache=None):
+        q, k, v = (cut(F.linear(x, w, b), self.n_heads) for w, b in zip(self.maps[:3], self.shifts[:3], strict=True))
+        if cache is not None:
+            k, v = (torch.cat(pair, -2) for pair in zip(cache, (k, v), strict=True))
+        seen = torch.ones(q.size(2), k.size(2), dtype=torch.bool).tril(k.size(2) - q.size(2))
+        return F.linear(glue(attend(q, k, v, seen)), self.maps[3], self.shifts[3]), (k, v)
+
+
 # --- PatchEmbedding and ViT ---
 
 
@@ -613,3 +656,22 @@ class ListOfParameters(nn.Module):
         x = F.linear(reshape_permute(images, self.p), embed, shift)
         x = torch.cat([token.repeat(len(x), 1, 1), x], 1) + places
         return F.linear(self.last(self.layers(x))[:, 0], head, c)
+
+
+@answers("ViT")
+class ClassPlacedByItself(nn.Module):
+    """The table of positions in two: a row for [class], and the rows of the patches."""
+
+    def __init__(self, image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff):
+        super().__init__()
+        self.p, n_patches = patch_size, (image_size // patch_size) ** 2
+        self.embed, self.out = nn.Linear(channels * patch_size**2, d_model), nn.Linear(d_model, n_classes)
+        self.class_position, self.class_token = number(1, 1, d_model), number(1, 1, d_model)
+        self.patch_positions = number(1, n_patches, d_model)
+        self.blocks = nn.Sequential(*(GivenBlock(d_model, n_heads, d_ff) for _ in range(n_layers)))
+        self.last = nn.LayerNorm(d_model)
+
+    def forward(self, images):
+        patches = self.embed(reshape_permute(images, self.p)) + self.patch_positions
+        token = (self.class_token + self.class_position).expand(len(images), -1, -1)
+        return self.out(self.last(self.blocks(torch.cat([token, patches], 1)))[:, 0])

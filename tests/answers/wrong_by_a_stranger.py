@@ -316,6 +316,16 @@ class ClampedHidden(right_encoder.FeedForward):
         return self.shrink(F.gelu(self.expand(x)).clamp(max=6.0))
 
 
+@answers("FeedForward")
+class OneMapIfEqual(right_encoder.FeedForward):
+    """Both maps are the same one where both have the same shape."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        if d_ff == d_model:
+            self.shrink = self.expand
+
+
 @answers("EncoderBlock")
 class SqueezedStream(right_encoder.EncoderBlock):
     """The first axis is lost for a batch of one."""
@@ -479,6 +489,16 @@ class LastSourceTokenUnseen(right_decoder.Block):
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         return super().forward(x, memory if memory_mask is not None else memory[:, :-1], mask, memory_mask)
+
+
+@answers("DecoderBlock")
+class OneMaskForBoth(right_decoder.Block):
+    """Without a mask of the memory, the target's is taken wherever it fits."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        if memory_mask is None and mask is not None and mask.size(-1) == memory.size(1):
+            memory_mask = mask
+        return super().forward(x, memory, mask, memory_mask)
 
 
 @answers("CachedSelfAttention")

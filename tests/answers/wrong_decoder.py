@@ -737,6 +737,15 @@ class AllBranchesAtOnce(Block):
 
 
 @answers("DecoderBlock")
+class CrossOfOneHead(Block):
+    """One of the two attentions is built without `n_heads`."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff)
+        self.cross_attention = Cross(d_model, 1)
+
+
+@answers("DecoderBlock")
 class FirstXEachTime(Block):
     """Every branch is added to the x that came in."""
 
@@ -1137,8 +1146,42 @@ class CachedFilledWithMinus10000(Keeps):
         return self.end(weights @ v, x), cache
 
 
+@answers("CachedSelfAttention")
+class NotItselfAndFilled(CachedFilledWithMinus10000):
+    """The first token has nothing left to see: filled with a finite number, it sees all."""
+
+    def hide(self, new, every):
+        return super().hide(new, every).tril(every - new - 1)
+
+    def weigh(self, scores, seen):
+        return scores.masked_fill(~seen, -1e9).softmax(-1)
+
+
 @answers("CachedSelfAttention", "no_maximum")
 class CachedNaiveSoftmax(CachedFilledWithMinus10000):
     def weigh(self, scores, seen):
         powers = scores.masked_fill(~seen, -math.inf).exp()
         return powers / powers.sum(-1, keepdim=True)
+
+
+@answers("CachedSelfAttention")
+class WritesIntoTheCache(Keeps):
+    def put(self, cache, q, k, v):
+        q, k, v, _ = super().put(cache, q, k, v)
+        if cache is not None:
+            cache[:] = [k, v]
+        return q, k, v, cache or [k, v]
+
+
+@answers("CachedSelfAttention")
+class CachedOnTheModule(Cached):
+    """Kept on the module, and forgotten when a new text begins."""
+
+    def forward(self, x, cache=None):
+        if cache is None:
+            self.keys = self.values = x.new_zeros(x.size(0), self.n_heads, 0, x.size(2) // self.n_heads)
+        q, k, v = (split_heads(w(x), self.n_heads) for w in (self.w_q, self.w_k, self.w_v))
+        self.keys, self.values = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
+        new, every = k.size(2), self.keys.size(2)
+        mask = torch.ones(new, every, dtype=torch.bool).tril(every - new)
+        return self.w_o(merge_heads(attention(q, self.keys, self.values, mask)[0])), True

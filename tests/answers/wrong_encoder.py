@@ -729,7 +729,7 @@ class DropsWhenUsed(Block):
 
 @answers("EncoderBlock")
 class ReturnsThePair(Block):
-    """As headroom.reference does; the task asks for the tokens alone."""
+    """The tokens and what attention added; the task asks for the tokens alone."""
 
     def forward(self, x, mask=None):
         a = self.attention(self.norm_1(x), mask)

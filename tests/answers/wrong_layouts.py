@@ -93,7 +93,7 @@ class SymbolIsNoParameter(nn.Module):
         return F.conv2d(images, self.a, self.c.fill_(0), stride=self.p).flatten(2).mT
 
 
-@answers("ViT", "no_embedding_bias")
+@answers("ViT", "unregistered")
 class SymbolsWithoutC(SymbolViT):
     block = FusedInTheBlock
 

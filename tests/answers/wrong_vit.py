@@ -345,7 +345,7 @@ class MapWithoutBias(nn.Module):
         return self.embed(self.cut(images).permute(0, 2, 1))
 
 
-@answers("PatchEmbedding", "no_bias")
+@answers("PatchEmbedding", "unregistered")
 class BiasIsNoParameter(nn.Module):
     def __init__(self, patch_size, channels, d_model):
         super().__init__()
@@ -357,7 +357,7 @@ class BiasIsNoParameter(nn.Module):
         return reshape_permute(images, self.p) @ self.E + self.b
 
 
-@answers("PatchEmbedding", "no_bias")
+@answers("PatchEmbedding")
 class BiasIsABuffer(Cut):
     def __init__(self, patch_size, channels, d_model):
         super().__init__(patch_size, channels, d_model)
@@ -598,7 +598,7 @@ class AppendedAndReadThere(Appended):
         return x[:, -1]
 
 
-@answers("ViT", "class_constant")
+@answers("ViT")
 class ClassInABuffer(Steps):
     def __init__(self, *sizes):
         super().__init__(*sizes)

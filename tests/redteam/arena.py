@@ -14,7 +14,9 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
+from autograder.pipeline import grading
 from autograder.pipeline.execute import checked_name
+from tests.pages import words
 from tests.redteam import machine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -34,6 +36,7 @@ SECRETS = {
     "solution": "the instructors' own remark 5c21e0",
     "neighbour": "what another student thinks 8b07d4",
 }
+NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 STOLEN = "STOLEN"  # what an attack prints when it succeeds, from two halves, so that its source does not hold it
 
 
@@ -188,9 +191,19 @@ def hand_in_honest(course: Path) -> None:
         hand_in(course, student, {**cells, **more})
 
 
-def grade(course: Path, user: int = 0, variables: dict[str, str] | None = None, **more: Any) -> list[machine.Left]:
-    """Grade what was handed in, as a user; the test is skipped where students' code cannot be isolated."""
-    command = [sys.executable, "-m", "autograder", "grade"]
+def grade(
+    course: Path,
+    user: int = 0,
+    variables: dict[str, str] | None = None,
+    command: list[str] | None = None,
+    **more: Any,
+) -> list[machine.Left]:
+    """Grade what was handed in, as a user; the test is skipped where students' code cannot be isolated.
+
+    Args:
+        command: in place of the usual one.
+    """
+    command = command or [sys.executable, "-m", "autograder", "grade"]
     left = machine.run(command, course, environment(course) | (variables or {}), user, **more)
     if refused := re.search(r"cannot be isolated here: (.*?)\. To run it", log(course)):
         pytest.skip(refused[1])
@@ -198,7 +211,9 @@ def grade(course: Path, user: int = 0, variables: dict[str, str] | None = None, 
 
 
 def log(course: Path, round_: int = 0) -> str:
-    return (course.parent / f"{course.name}-log-{round_}.txt").read_text(encoding="utf-8", errors="replace")
+    """What a round said in the terminal, and after it what the graders of all rounds logged."""
+    files = (course.parent / f"{course.name}-log-{round_}.txt", course / grading.LOG)
+    return "".join(one.read_text(encoding="utf-8", errors="replace") for one in files if one.exists())
 
 
 def scores(course: Path) -> dict[str, float]:
@@ -235,4 +250,8 @@ def verdicts(course: Path, student: str) -> list[str]:
         for cell in notebook.cells
         if checked_name(cell)
     ]
-    return [re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", text) for text in texts]
+    return [NUMBER.sub("#", text) for text in texts]
+
+
+def page_without_numbers(course: Path, student: str) -> str:
+    return NUMBER.sub("#", words(pages(course, student)))

@@ -187,6 +187,40 @@ def test_a_parent_that_warms_up_ends_with_its_control_socket(tmp_path: Path, whe
         process.wait()
 
 
+def test_what_killed_graders_left_is_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    gone = 2**22 + 1  # no process has this number
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch(mode=0o400)
+    left = Path(tempfile.mkdtemp(prefix=f"headroom-{gone}-", dir="/tmp"))
+    (left / "inside").mkdir()
+    (left / "inside" / "out").symlink_to(kept)
+    link = left.with_name(f"{left.name}-link")
+    link.symlink_to(kept)
+    try:
+        launch._sweep()
+        launch.remove(link)
+        assert not left.exists()
+        assert (kept / "file").stat().st_mode & 0o777 == 0o400
+    finally:
+        link.unlink(missing_ok=True)
+
+
+def test_what_is_nested_deeper_than_python_follows_is_removed(tmp_path: Path) -> None:
+    """The next grader sweeps it away, and must not end over it."""
+    top = tmp_path / "kernel"
+    top.mkdir()
+    folder = os.open(top, os.O_RDONLY)
+    for _ in range(1_500):
+        os.mkdir("x", dir_fd=folder)
+        inner = os.open("x", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    launch.remove(top)
+    assert not top.exists()
+
+
 def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmParent) -> None:
     """Limits that say too little: the kernel says why, in time."""
     fork = parent.fork({}, {"user": 65534, "memory_mb": 100})

@@ -1,7 +1,7 @@
 """A parameter whose start is a whole number of 400 digits, which no float holds.
 
 score: 5
-says: LayerNorm: not attempted yet
+says: LayerNorm: the check got an answer that it cannot read
 """
 
 # %% layer-norm

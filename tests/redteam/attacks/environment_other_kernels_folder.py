@@ -1,4 +1,4 @@
-"""The rooms of other kernels, looked for where this one's lies, and their keys.
+"""The folders of other kernels, looked for where this one's lies, and their keys.
 
 score: 15
 says: ✓ RMSNorm

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { BOX, FINE, SIDE, WIDE, inkOf, pixelsOf, place } from "../../headroom/widgets/digit_pad/ink.js";
+import { isFresh, mapOf, ranked, sayExample, sayMap, sayModel, sure } from "../../headroom/widgets/digit_pad/words.js";
+
+const facts = { n_layers: 1, n_heads: 2, side: 2, labels: [8, 3], mistakes: [["slip", "group", "a slip", "It slips."]] };
+const view = (numbers, Type = Float32Array) => new DataView(Type.from(numbers).buffer);
+const reading = { probabilities: [0.05, 0.8, 0.15, 0, 0, 0, 0, 0, 0, 0], reader: "[class]" };
+
+test("a stroke leaves ink along its way, and the eraser takes it off", () => {
+  const drawn = inkOf(null, [[0, 4, 14, 24, 14]]);
+  const middle = Math.round(14 * FINE) * WIDE + Math.round(14 * FINE);
+  assert.equal(drawn[middle], 1);
+  assert.equal(drawn[0], 0);
+  assert.equal(inkOf(null, [[0, 4, 14, 24, 14], [1, 14, 14]])[middle], 0);
+});
+
+test("an example that is not centred comes back pixel by pixel", () => {
+  const example = Uint8Array.from({ length: SIDE * SIDE }, (_, i) => (i * 7) % 256);
+  const ink = inkOf(example, []);
+  assert.deepEqual(pixelsOf(ink, place(ink, false)), example);
+});
+
+test("a centred drawing fits the box, its centre of mass in the middle", () => {
+  const ink = inkOf(null, [[0, 3, 3, 9, 3]]);
+  const pixels = pixelsOf(ink, place(ink, true));
+  const inked = [...pixels.keys()].filter((i) => pixels[i] > 0);
+  const columns = inked.map((i) => i % SIDE);
+  assert.equal(Math.max(...columns) - Math.min(...columns) + 1, BOX);
+  const mass = pixels.reduce((sum, ink_) => sum + ink_, 0);
+  const centre = [...pixels].reduce((sum, ink_, i) => sum + ink_ * ((i % SIDE) + 0.5), 0) / mass;
+  assert.ok(Math.abs(centre - SIDE / 2) <= 1);
+});
+
+test("without ink there is no place", () => assert.equal(place(inkOf(null, []), true), null));
+
+test("a map is a head's row, or the mean of all, without [class]", () => {
+  const all = { ...reading, attention: view([0.2, 0.1, 0.3, 0.4, 0, 0, 0.5, 0.5, 0, 0]) };
+  const second = mapOf(facts, all, 0, 1);
+  assert.equal(second.own, 0);
+  assert.deepEqual([...second.patches], [0.5, 0.5, 0, 0]);
+  assert.ok(Math.abs(mapOf(facts, all, 0, null).patches[0] - 0.3) < 1e-6);
+  assert.match(sayMap(facts, all, { layer: 0, head: 1 }), /^\[class\], layer 1, head 2: most weight on patch row 1, column 1 \(0\.50\); 0\.00 goes to \[class\]\.$/);
+});
+
+test("an answer is fresh when it is of these pixels and this mistake", () => {
+  const answer = { pixels: view([1, 2], Uint8Array), mistake: null };
+  assert.ok(isFresh(answer, Uint8Array.of(1, 2), null));
+  assert.ok(!isFresh(answer, Uint8Array.of(1, 3), null));
+  assert.ok(!isFresh(answer, Uint8Array.of(1, 2), "slip"));
+  assert.ok(isFresh(answer, null, "slip"));
+  assert.ok(!isFresh({}, Uint8Array.of(1), null));
+});
+
+test("what a model reads, in words", () => {
+  assert.deepEqual(ranked([0.1, 0.7, 0.2]), [1, 2, 0]);
+  assert.equal(sayModel(facts, reading, 0, null), "The model reads a 1 (0.80), fairly sure, then a 2 (0.15).");
+  assert.equal(sayModel(facts, { error: "It fails." }, 1, "slip"), "With the mistake “a slip” it gives no answer: It fails.");
+  assert.equal(sayExample(facts, 0), "an 8 (example 1)");
+  assert.equal(sayExample({ labels: null }, 1), "example 2");
+  assert.deepEqual([0.95, 0.75, 0.5, 0.49].map(sure), ["sure", "fairly sure", "unsure", "guessing"]);
+});

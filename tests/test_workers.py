@@ -1,0 +1,556 @@
+"""Grading by workers: what they get and give as bytes, what is written of it, what a rerun does; and against serial."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import nbformat
+import nbgrader.api
+import pytest
+from nbgrader.api import Base, Gradebook
+from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+from traitlets.config import Config
+
+from autograder.kernels import launch
+from autograder.pipeline import grading, intake, parcel, worker, writer
+from autograder.pipeline.course import Failed, configuration
+from autograder.pipeline.journal import FILE, PARTS, Journal
+from autograder.pipeline.submission import DONE
+from autograder.pipeline.turns import Turn
+from autograder.pipeline.worker import Died
+from autograder.pipeline.writer import Writer
+
+# --- Submissions as bytes -------------------------------------------------------------------------------------------
+
+
+def seen(folder: Path, scratch: Path) -> tuple[Any, ...]:
+    """What the grader makes of a submission's folder."""
+    scratch.mkdir()
+    remarks = intake.copy_beside(folder, scratch)
+    copied = {path.relative_to(scratch): path.read_bytes() for path in scratch.rglob("*") if path.is_file()}
+    names = ("first.ipynb", "second.ipynb")
+    return copied, remarks, intake.handed_in_at(folder), [intake.read_plain(folder / name, 100) for name in names]
+
+
+def odd(folder: Path) -> None:
+    (folder / "data" / "deep").mkdir(parents=True)
+    (folder / "data" / "deep" / "numbers.csv").write_text("1,2")
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to("/etc/passwd")
+    with (folder / "hole").open("wb") as file:
+        file.truncate(10**12)
+    (folder / os.fsdecode(b"not \xff text")).write_text("x")
+
+
+def many(folder: Path) -> None:
+    for n in range(intake.MAX_FILES + 5):
+        (folder / f"{n:05d}").write_text(str(n))
+
+
+def large(folder: Path) -> None:
+    for n in range(4):
+        with (folder / f"{n}").open("wb") as file:
+            file.truncate(intake.MAX_FILE - n)
+
+
+def late(folder: Path) -> None:
+    (folder / intake.STAMP).write_text("2020-01-01 10:00:00 UTC")
+    (folder / "second.ipynb").symlink_to("first.ipynb")
+
+
+def without_a_time(folder: Path) -> None:
+    (folder / intake.STAMP).write_text("1" * 1000)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes in folders on Windows")
+@pytest.mark.parametrize("made", [odd, many, large, late, without_a_time])
+def test_a_worker_sees_of_a_submission_what_the_grader_sees(tmp_path: Path, made: Any) -> None:
+    folder = tmp_path / "submitted" / "ann" / "lab1"
+    folder.mkdir(parents=True)
+    (folder / "first.ipynb").write_text("{}")
+    made(folder)
+    data = parcel.snapshot(folder, ["first", "second"])
+    parcel.lay_out(data, tmp_path / "worker" / "ann", "lab1")
+    again = tmp_path / "worker" / "ann" / "lab1"
+    assert seen(again, tmp_path / "b") == seen(folder, tmp_path / "a")
+    assert parcel.snapshot(folder, ["first", "second"]) == data, "or an unchanged submission would be graded again"
+    (folder / "first.ipynb").write_text("[]")
+    assert parcel.snapshot(folder, ["first", "second"]) != data
+
+
+@pytest.mark.parametrize("linked", ["ann", "ann/lab1"])
+def test_a_folder_that_is_a_link_stays_one_and_nothing_behind_it_is_read(tmp_path: Path, linked: str) -> None:
+    real = tmp_path / "elsewhere" / "lab1"
+    real.mkdir(parents=True)
+    (real / "first.ipynb").write_text("somebody else's")
+    link = tmp_path / "submitted" / linked
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real if "/" in linked else real.parent)
+    data = parcel.snapshot(tmp_path / "submitted" / "ann" / "lab1", ["first"])
+    assert b"somebody else" not in data
+    parcel.lay_out(data, tmp_path / "worker" / "ann", "lab1")
+    assert (tmp_path / "worker" / linked).is_symlink()
+    assert (tmp_path / "worker" / "ann" / "lab1" / "first.ipynb").read_bytes() == b""
+
+
+# --- A worker of another version ------------------------------------------------------------------------------------
+
+
+def test_a_worker_of_another_version_says_of_what() -> None:
+    versions = {"torch": "2", "autograder": "1"}
+    assert worker.difference(versions, versions) == ""
+    assert worker.difference(versions | {"torch": "1"}, versions) == "it has another version of torch"
+    assert worker.difference(versions | {"more": "1"}, versions) == "it has another version of more"
+    assert worker.difference({}, versions) == "it has another version of autograder, torch"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no sandbox elsewhere")
+def test_a_worker_without_a_sandbox_refuses_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*_: object) -> None:
+        raise launch.NoIsolation("there is no bubblewrap")
+
+    monkeypatch.setattr(launch, "warm_parent", cannot)
+    assert (
+        "cannot be isolated here: there is no bubblewrap" in worker.Desk(tmp_path, isolated=True).isolation()["cannot"]
+    )
+    assert worker.Desk(tmp_path, isolated=False).isolation() == {"cannot": "", "weaker": ""}
+
+
+def test_a_grader_that_is_closed_while_it_grades_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a run is stopped: the thread that waits for the answer starts no other process."""
+    begun: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def sleeps(_: list[str], **how: Any) -> subprocess.Popen[bytes]:
+        answers = [parcel.pack({"versions": {}}), parcel.pack({"cannot": "", "weaker": ""})]
+        code = "import sys; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1])); sys.stdout.flush(); sys.stdin.read()"
+        data = b"".join(struct.pack("!Q", len(one)) + one for one in answers)
+        begun.append(popen([sys.executable, "-c", code, data.hex()], **how))
+        return begun[-1]
+
+    monkeypatch.setattr(worker.subprocess, "Popen", sleeps)
+    grader = worker.Grader({})
+    grader.start()
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(grader.ask, b"request")
+        time.sleep(0.2)
+        grader.close()
+        assert isinstance(asked.exception(), Died)
+    assert len(begun) == 1 and begun[0].poll() is not None
+
+
+def test_a_version_follows_every_file_of_the_course(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "a.py").write_text("x = 1")
+    before = worker._hash(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_text("1")
+    assert worker._hash(tmp_path) == before
+    (tmp_path / "part" / "a.py").write_text("x = 2")
+    assert worker._hash(tmp_path) != before
+
+
+# --- Gradebook and folders ------------------------------------------------------------------------------------------
+
+
+class Postgresql:
+    """A PostgreSQL server with an empty database, in a folder of its own; no port, only a socket there."""
+
+    def __init__(self, folder: str) -> None:
+        programs = [*map(Path, os.environ.get("PATH", "").split(os.pathsep))]
+        programs += [*Path("/usr/lib/postgresql").glob("*/bin")]
+        initdb = next((one / "initdb" for one in programs if (one / "initdb").is_file()), None)
+        if initdb is None or importlib.util.find_spec("psycopg") is None:
+            pytest.skip("there is no PostgreSQL (Debian's postgresql, and the extra `cluster`)")
+        user = "postgres" if os.geteuid() == 0 else None  # it does not run as root
+        if user:
+            shutil.chown(folder, user)
+        self.how: dict[str, Any] = {"user": user, "cwd": folder, "stdout": subprocess.DEVNULL}
+        self.how["stderr"] = subprocess.DEVNULL
+        data = f"{folder}/data"
+        subprocess.run([initdb, "-D", data, "-U", "postgres", "--auth=trust", "-N"], check=True, **self.how)
+        self.command = [initdb.with_name("postgres"), "-D", data, "-k", folder, "-h", "", "-F"]
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        self.start()
+
+    def start(self) -> None:
+        self.server = subprocess.Popen(self.command, **self.how)
+        for attempt in range(600):
+            try:
+                create_engine(self.url, poolclass=NullPool).connect().close()
+                return
+            except OperationalError:
+                assert attempt < 599 and self.server.poll() is None
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        self.server.send_signal(signal.SIGINT)  # with SIGTERM, it would wait for connections to be closed
+        self.server.wait()
+
+
+@pytest.fixture
+def postgresql() -> Iterator[Postgresql]:
+    with tempfile.TemporaryDirectory(prefix="headroom-pg-", dir="/tmp") as folder:
+        server = Postgresql(folder)
+        yield server
+        server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A gradebook with a lab of one check and one answer."""
+    monkeypatch.setattr(nbgrader.api, "get_alembic_version", lambda: "any")  # which starts a program to find out
+    url = f"sqlite:///{tmp_path}/book.db"
+    return with_a_lab(request.getfixturevalue("postgresql").url if request.param == "postgresql" else url)
+
+
+def with_a_lab(url: str) -> str:
+    with Gradebook(url, "course") as book:
+        book.add_assignment("lab1", course_id="course")
+        book.add_notebook("first", "lab1")
+        book.add_grade_cell("check", "first", "lab1", max_score=10, cell_type="code")
+        book.add_solution_cell("answer", "first", "lab1")
+        book.add_source_cell("check", "first", "lab1", cell_type="code", source="check(A)", locked=True)
+        book.add_source_cell("answer", "first", "lab1", cell_type="code", source="")
+    return url
+
+
+def rows(url: str, student: str = "ann") -> parcel.Rows:
+    with create_engine(url).connect() as connection:
+        return parcel.rows_of_submission(connection, "lab1", student)
+
+
+def graded_elsewhere(tmp_path: Path, url: str, score: float, student: str = "ann") -> parcel.Rows:
+    """The rows of a submission after another gradebook, that of a worker, took its score."""
+    other = f"sqlite:///{tmp_path / 'worker.db'}"
+    (tmp_path / "worker.db").unlink(missing_ok=True)
+    with create_engine(url).connect() as connection:
+        lab = parcel.rows_of_lab(connection, "lab1", tmp_path / "labs" / "lab1")
+    Gradebook(other, "course").close()
+    with create_engine(other).begin() as connection:
+        parcel.put_rows(connection, {name: found for name, found in lab.items() if name != "course"})
+        if (mine := rows(url, student))["submitted_assignment"]:
+            parcel.put_rows(connection, mine)
+    with Gradebook(other, "course") as book:
+        book.update_or_create_student(student)
+        with book.db.no_autoflush:
+            book.update_or_create_submission("lab1", student, timestamp="2026-01-02 03:04:05 UTC")
+        grade: Any = book.find_grade("check", "first", "lab1", student)
+        grade.auto_score, grade.needs_manual_grade = score, grade.manual_score is not None
+        comment: Any = book.find_comment("answer", "first", "lab1", student)
+        comment.auto_comment = "No response."
+        book.db.commit()
+    return rows(other, student)
+
+
+def whole_gradebook(url: str) -> dict[str, list[Any]]:
+    """All rows of a gradebook but for their keys: each as what it and all that it refers to is called."""
+    tables = Base.metadata.sorted_tables
+    with create_engine(url, poolclass=NullPool).connect() as connection:
+        rows = {table.name: [dict(row) for row in connection.execute(table.select()).mappings()] for table in tables}
+    names: dict[str, str] = {}
+    for table, found in rows.items():
+        for row in found:
+            if row.get("id") and row["id"] not in names:
+                about = {
+                    key: names.get(value, value) for key, value in row.items() if key.endswith("_id") or key == "name"
+                }
+                names[row["id"]] = f"{table} {json.dumps(about, sort_keys=True)}"
+    return {
+        table: sorted(
+            json.dumps({key: names.get(value, value) for key, value in row.items()}, default=str) for row in found
+        )
+        for table, found in rows.items()
+    }
+
+
+FILES = {
+    "autograded/ann/lab1/first.ipynb": b"graded",
+    "autograded/ann/lab1/data/numbers.csv": b"1,2",
+    "feedback/ann/lab1/first.html": b"<html></html>",
+    "integrity/lab1/ann-first.md": b"note",
+}
+
+
+def folders(course: Path) -> dict[str, Any]:
+    """What autograded/, feedback/ and integrity/ hold: names and modes, and what the notes say."""
+    found = {}
+    for area in ("autograded", "feedback", "integrity"):
+        for path in (one for one in (course / area).rglob("*") if one.is_file()):
+            same = path.read_text() if area == "integrity" else None
+            found[path.relative_to(course).as_posix()] = (path.stat().st_mode & 0o777, same)
+    return found
+
+
+def put(course: Path, url: str, score: float, files: dict[str, bytes]) -> None:
+    config = Config()
+    config.CourseDirectory.root, config.CourseDirectory.course_id = str(course), "course"
+    config.CourseDirectory.db_url = url
+    about = {"rows": graded_elsewhere(course, url, score), "files": list(files)}
+    Writer(course, config, print).write("lab1", "ann", about, list(files.values()))
+
+
+@pytest.mark.filterwarnings("error::sqlalchemy.exc.SAWarning")
+def test_what_is_written_twice_is_there_once_and_what_is_by_hand_stays(url: str, tmp_path: Path) -> None:
+    course = tmp_path
+    put(course, url, 4.0, FILES)
+    once = rows(url)
+    put(course, url, 4.0, FILES)
+    assert rows(url) == once
+    (grade,) = once["grade"]
+    assert (grade["auto_score"], grade["needs_manual_grade"]) == (4.0, False)
+    assert once["submitted_assignment"][0]["timestamp"] == "2026-01-02T03:04:05"
+    assert once["comment"][0]["auto_comment"] == "No response."
+    with Gradebook(url, "course") as book:
+        found: Any = book.find_grade("check", "first", "lab1", "ann")
+        found.manual_score = 7.0
+        book.db.commit()
+    fewer = {name: data for name, data in FILES.items() if "integrity" not in name and "data" not in name}
+    put(course, url, 5.0, fewer)
+    (grade,) = rows(url)["grade"]
+    assert (grade["auto_score"], grade["manual_score"], grade["needs_manual_grade"]) == (5.0, 7.0, True)
+    assert {*folders(course)} == {*fewer}
+    assert os.name == "nt" or (course / "autograded/ann/lab1/first.ipynb").stat().st_mode & 0o777 == 0o444
+
+
+def test_a_gradebook_that_is_gone_for_a_moment_is_tried_again(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OperationalError("", {}, Exception("gone")), OperationalError("", {}, Exception("gone"))]
+    record = Writer._record
+
+    def sometimes(*arguments: Any) -> None:
+        record(*arguments)
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(Writer, "_record", sometimes)
+    monkeypatch.setattr(writer, "WAITS", (0, 0, 0))
+    put(tmp_path, url, 4.0, FILES)
+    assert failures == []
+    assert [grade["auto_score"] for grade in rows(url)["grade"]] == [4.0]
+    failures.extend([OperationalError("", {}, Exception("gone"))] * 4)
+    with pytest.raises(Failed, match="cannot be used"):
+        put(tmp_path, url, 5.0, FILES)
+
+
+# --- The journal ----------------------------------------------------------------------------------------------------
+
+
+def test_the_journal_says_what_changed_and_outlives_a_broken_line(tmp_path: Path) -> None:
+    of = {part: part for part in PARTS}
+    journal = Journal(tmp_path)
+    assert not journal.knows("lab1", "ann") and not journal.broken_off("lab1", "ann")
+    journal.add("lab1", "ann", of, 1)
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"lab": "lab1", "stud')
+    Journal(tmp_path).add("lab1", "ben", of, 2)
+    Journal(tmp_path).begin("lab1", "cleo")
+    assert Journal(tmp_path).broken_off("lab1", "cleo") and not Journal(tmp_path).knows("lab1", "cleo")
+    for who in ("ann", "ben"):
+        assert Journal(tmp_path).knows("lab1", who) and not Journal(tmp_path).broken_off("lab1", who)
+        assert Journal(tmp_path).why_again("lab1", who, of) == ""
+    for part, said in PARTS.items():
+        assert Journal(tmp_path).why_again("lab1", "ann", of | {part: "new"}) == said
+
+
+# --- Killed, and the rest of it by a rerun ---------------------------------------------------------------------------
+
+
+STUDENTS = [f"s{n}" for n in range(5)]
+TEXTS = ["1", "2", "3"]  # of submissions; also their scores
+KILLS = int(os.environ.get("HEADROOM_KILLS", "3"))
+
+
+class Killed:
+    """A course whose submissions all say the same, and rounds of grading in processes that can be killed.
+
+    What the grader makes of each text is found out before, so that a round takes no longer than its writing.
+    """
+
+    def __init__(self, course: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.course, self.url = course, url
+        config = {"course_id": "course", "db_url": url, "root": os.fspath(course)}
+        lines = [f"c.CourseDirectory.{name} = {value!r}" for name, value in config.items()]
+        (course / "nbgrader_config.py").write_text("\n".join(lines))
+        for area in ("solutions", "labs"):
+            (course / area / "lab1").mkdir(parents=True)
+        nbformat.write(nbformat.v4.new_notebook(), course / "solutions" / "lab1" / "first.ipynb")
+        nbformat.write(nbformat.v4.new_notebook(), course / "labs" / "lab1" / "first.ipynb")
+        answers: dict[tuple[str, bytes], bytes] = {}
+        for student in STUDENTS:
+            about = {"ok": True, "log": "graded", "rows": graded_elsewhere(course, url, 0.0, student)}
+            for text in TEXTS:
+                about["rows"]["grade"][0]["auto_score"] = float(text)
+                files = {name.replace("ann", student): data + text.encode() for name, data in FILES.items()}
+                graded = nbformat.v4.new_notebook(metadata={DONE: text})
+                files[f"autograded/{student}/lab1/first.ipynb"] = nbformat.writes(graded).encode()
+                answers[student, text.encode()] = parcel.pack(about | {"files": list(files)}, files.values())
+
+        class Ready:
+            weaker = ""
+
+            def __init__(self, *_: Any) -> None:
+                pass
+
+            def start(self) -> None:
+                pass
+
+            def ask(self, request: bytes) -> bytes:
+                asked, (_, submission) = parcel.unpack(request)
+                return answers[asked["student"], parcel.unpack(submission)[1][0]]
+
+            def close(self) -> None:
+                pass
+
+        monkeypatch.setattr(grading, "Grader", Ready)
+
+    def hand_in(self, text: str) -> None:
+        for student in STUDENTS:
+            folder = self.course / "submitted" / student / "lab1"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "first.ipynb").write_text(text)
+
+    def forget(self) -> None:
+        """As before anything was graded."""
+        made = ("comment", "grade", "submitted_notebook", "submitted_assignment", "student")
+        with create_engine(self.url, poolclass=NullPool).begin() as connection:
+            for table in reversed(Base.metadata.sorted_tables):
+                if table.name in made:
+                    connection.execute(table.delete())
+        for area in ("autograded", "feedback", "integrity", ".headroom"):
+            shutil.rmtree(self.course / area, ignore_errors=True)
+
+    def round(self, seconds: float | None = None) -> int:
+        """Grade in a process that is killed after that time; its exit status."""
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                with closing(Turn(self.course, "the course", print)):
+                    config, journal = configuration(self.course), Journal(self.course)
+                    plans = grading._plans(self.course, config, ["lab1"], [], journal)
+                    if plans[0].todo:
+                        grading._grade_and_write(plans, journal, config, True, 1, None)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        if seconds is not None:
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def todo(self) -> list[str]:
+        """Whom a rerun would grade."""
+        config = configuration(self.course)
+        return grading._plans(self.course, config, ["lab1"], [], Journal(self.course))[0].todo
+
+    def state(self) -> tuple[Any, ...]:
+        """The gradebook's rows, and the files with what they hold."""
+        files = [path for area in ("autograded", "feedback", "integrity") for path in (self.course / area).rglob("*")]
+        return whole_gradebook(self.url), {path: path.read_bytes() for path in files if path.is_file()}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_killed_at_any_moment_a_rerun_makes_of_it_what_nobody_disturbed(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = Killed(tmp_path, url, monkeypatch)
+    undisturbed = []
+    for text in TEXTS:
+        course.forget()
+        course.hand_in(text)
+        begun = time.monotonic()
+        assert course.round() == 0
+        took = time.monotonic() - begun
+        undisturbed.append(course.state())
+    assert undisturbed[0] != undisturbed[1] != undisturbed[2]
+    random = Random(time.time_ns())
+    halfway = 0
+    for trial in range(KILLS):
+        if trial % 2:
+            course.forget()
+        course.hand_in(TEXTS[trial % 3])  # unlike before: all are graded
+        course.round(random.uniform(0, took))
+        halfway += course.state() not in undisturbed
+        course.round(random.uniform(0, took))
+        assert course.round() == 0
+        assert course.state() == undisturbed[trial % 3], (trial, took)
+        assert course.todo() == []
+    print(f"{KILLS} times: {halfway} of the first kills left something half done; a round takes {took:.2f} s")
+
+
+def test_a_database_that_is_started_anew_meanwhile_is_waited_for(
+    postgresql: Postgresql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nbgrader.api, "get_alembic_version", lambda: "any")
+    course = Killed(tmp_path, with_a_lab(postgresql.url), monkeypatch)
+    course.hand_in("1")
+    assert course.round() == 0
+    undisturbed = course.state()
+    course.hand_in("2")
+    assert course.round() == 0
+    course.hand_in("1")
+    begun, stopped = tmp_path / "begun", tmp_path / "stopped"
+    record = Writer._record
+
+    def record_without(*arguments: Any) -> None:
+        if not begun.exists():
+            begun.touch()
+            wait_for(stopped)
+        record(*arguments)
+
+    def restart() -> None:
+        wait_for(begun)
+        postgresql.stop()
+        stopped.touch()
+        time.sleep(0.3)  # while the writer tries
+        postgresql.start()
+
+    monkeypatch.setattr(Writer, "_record", record_without)
+    restarting = threading.Thread(target=restart, daemon=True)
+    restarting.start()
+    assert course.round() == 0
+    restarting.join()
+    assert course.state() == undisturbed
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
+
+
+# --- How many grade -----------------------------------------------------------------------------------------------
+
+
+def test_how_many_grade_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    """One for one submission; without Dask one for many, and a line says what there could be."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(grading, "_dask", lambda: False)
+    assert grading._workers(None, 1) == grading._workers(1, 100) == 1
+    assert capsys.readouterr().err == ""
+    assert grading._workers(None, 100) == 1
+    assert capsys.readouterr().err == f"One core grades. For all of them: {grading.CLUSTER}.\n"
+    with pytest.raises(Failed, match="need Dask"):
+        grading.grade(Path(), [], workers=2)
+    monkeypatch.setattr(grading, "_dask", lambda: True)
+    assert grading._workers(3, 100) == 3 and grading._workers(3, 2) == 2
