@@ -6,17 +6,18 @@ else
 HERE := .venv/bin
 endif
 
-.PHONY: help setup lab test test-all check types style labs grade bench format constraints
+.PHONY: help setup lab test test-all check types style labs grade bench book format constraints
 
 help:
 	@echo "make lab          open the course in JupyterLab"
-	@echo "make test         the quick tests, with every notebook at a small scale: 4 to 5 minutes on two cores"
-	@echo "make test-all     the quick tests, then all others, at full scale: half an hour"
+	@echo "make test         the quick tests, with every notebook at a small scale: about 7 minutes on two cores"
+	@echo "make test-all     the quick tests, then all others, at full scale: 50 minutes"
 	@echo "make check        format, lint, spelling, types of the Python and JavaScript code"
 	@echo "make setup        only set up the environment in .venv"
 	@echo "make labs         make the students' labs/ from solutions/"
 	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
 	@echo "make bench        measure, and write benchmarks/results/"
+	@echo "make book         build the website in build/book/html, lectures executed"
 	@echo "make format       clean the notebooks for storing, format and check the code"
 	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
 
@@ -57,6 +58,10 @@ grade: setup
 bench: setup
 	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"
 	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
+
+book: setup
+	@$(HERE)/python -c "import myst_nb, pydata_sphinx_theme" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[book]"
+	@$(HERE)/python -m website.build
 
 format: setup
 	@$(HERE)/python -m headroom clean

@@ -18,6 +18,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 OLDEST = (3, 11)
 ROOT = os.path.dirname(os.path.realpath(__file__))
@@ -28,6 +29,7 @@ STAMP = "headroom-setup"
 # along; elsewhere it doesn't, and the figure is an estimate.
 NEEDED_GB = {"linux": 10.0}
 NEEDED_GB_ELSEWHERE = 3.0
+SECONDS_A_LINE = 10
 
 NO_NETWORK = (
     "NewConnectionError",
@@ -165,6 +167,47 @@ def drop_half_installed(folder):
     return removed
 
 
+def installed(folder):
+    """Return how many packages the environment `folder` holds, and how many bytes they take."""
+    packages, size = 0, 0
+    for path, _, files in os.walk(folder):
+        packages += path.endswith(".dist-info") and "RECORD" in files
+        for name in files:
+            try:
+                size += os.lstat(os.path.join(path, name)).st_size
+            except EnvironmentError:  # pip has moved it
+                continue
+    return packages, size
+
+
+def count_pins(root):
+    """Return how many packages constraints.txt pins for this system, 0 without that file."""
+    path = os.path.join(root, "constraints.txt")
+    if not os.path.exists(path):
+        return 0
+    with io.open(path, encoding="utf-8") as file:
+        lines = [line for line in file if "==" in line.split(";")[0]]
+    return sum(1 for line in lines if "sys_platform" not in line or sys.platform == "linux")
+
+
+def watch(process, folder, total):
+    """Wait for pip and return its exit status; while it writes packages, which it does silently, say how far it is."""
+    start, before = time.time(), installed(folder)[1]
+    while True:
+        try:
+            return process.wait(SECONDS_A_LINE)
+        except subprocess.TimeoutExpired:
+            packages, size = installed(folder)
+        if size > before:  # it does not while pip downloads, and shows that itself
+            seconds = int(time.time() - start)
+            print(
+                "  %d%s packages installed, %.1f GB, %d:%02d"
+                % (packages, " of about %d" % total if total else "", size / GB, seconds // 60, seconds % 60),
+                flush=True,
+            )
+        before = size
+
+
 def pip_install(root, arguments, scratch):
     """Run pip inside the environment, its progress on the terminal, its complaints kept in the log."""
     log_path = os.path.join(root, ".headroom", "setup.log")
@@ -172,9 +215,14 @@ def pip_install(root, arguments, scratch):
     # Inside the project: the home folder stays untouched, and an interrupted setup finds its downloads again.
     variables.setdefault("PIP_CACHE_DIR", os.path.join(root, ".headroom", "downloads"))
     with open(log_path, "wb") as log:
-        code = subprocess.call(
+        process = subprocess.Popen(
             [environment_python(root), "-m", "pip", "install"] + arguments, cwd=root, env=variables, stderr=log
         )
+        try:
+            code = watch(process, os.path.join(root, ".venv"), count_pins(root))
+        except BaseException:  # Ctrl-C has stopped pip as well; it may still be tidying up
+            process.wait()
+            raise
     if code != 0:
         with io.open(log_path, encoding="utf-8", errors="replace") as log:
             raise Trouble(explain(log.read(), os.path.relpath(log_path, root)))
@@ -266,8 +314,8 @@ def install(root, state, renew):
         drop_half_installed(folder)
     print("Installing the course's packages (a first setup downloads up to 3 GB on Linux) ...", flush=True)
     pinned = [] if renew or not os.path.exists(os.path.join(root, "constraints.txt")) else ["-c", "constraints.txt"]
-    # The constraints cover what `make bench` adds, so an environment made to write them holds that too.
-    pip_install(root, pinned + ["-e", ".[test,bench]" if renew else ".[test]"], scratch)
+    # The constraints cover what `make bench` and `make book` add, so an environment made to write them holds that too.
+    pip_install(root, pinned + ["-e", ".[test,bench,book]" if renew else ".[test]"], scratch)
     if renew:
         write_constraints(root)
     shutil.rmtree(scratch, ignore_errors=True)

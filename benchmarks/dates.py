@@ -22,7 +22,7 @@ from headroom.data import LANGUAGES, Dates, days_of, split_of, styles, where_wri
 from headroom.figures import heatmap, use_style
 from headroom.pretrained import dates_transformer
 from headroom.recipes import DATES, DATES_TRAIN, DATES_VAL
-from headroom.reference import padding_mask
+from headroom.reference import attention_maps, padding_mask
 from headroom.scale import need_full_scale
 from headroom.training import exact_match, seed_everything, train_transformer, translate
 
@@ -68,8 +68,9 @@ def cross_attention(model, dates: Dates) -> torch.Tensor:
     """The cross-attention of the first decoder layer, its heads' mean, `(n, 11, source tokens)`."""
     with torch.no_grad():
         mask = padding_mask(dates.source_lengths, dates.source.size(1))
-        _, attention = model(dates.source, dates.target[:, :-1], mask, return_attention=True)
-    return attention["cross"][:, 0].mean(dim=1)
+        with attention_maps(model) as maps:
+            model(dates.source, dates.target[:, :-1], mask)
+    return maps["decoder.blocks.cross_attention"][:, 0].mean(dim=1)
 
 
 def masses(model, language: str) -> dict[str, tuple[float, float]]:

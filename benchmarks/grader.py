@@ -1,11 +1,12 @@
 """How right the grader is, and how fast: every answer that the suite knows, and every pair of known mistakes.
 
-    python benchmarks/grader.py [EXERCISE ...]
+    python benchmarks/grader.py [--draws 40] [EXERCISE ...]
 
-Right and wrong answers are those of `tests/answers`, judged with three seeds each; pairs are made by switching on two
-mistakes at once. Prints a table and, when all exercises were tried, writes it to
-`benchmarks/results/grader-accuracy.md`. Takes some minutes. Times are processor time of this process, in which the
-student's code runs too.
+Right and wrong answers are those of `tests/answers`, judged with three draws of the hidden cases each, or as many as
+are asked for. Pass or fail, names and points should be the same in all of them; those that are not are listed. Pairs
+are made by switching on two mistakes at once. Prints a table and, when all exercises were tried with three draws,
+writes it to `benchmarks/results/grader-accuracy.md`. Takes some minutes. Times are processor time of this process, in
+which the student's code runs too.
 """
 
 import argparse
@@ -29,19 +30,20 @@ from autograder.verdict import Verdict  # noqa: E402
 from tests.answers import found, switched  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "grader-accuracy.md"
-SEEDS = range(3)
+DRAWS = 3
 PAIRS = 100  # of an exercise at most, evenly spread over all that there are; some have a thousand
 
 
 @dataclass
 class Tally:
-    """What became of the answers to one exercise. A wrong or right answer counts only if all seeds agree."""
+    """What became of the answers to one exercise. A wrong or right answer counts only if all draws agree."""
 
     right: list[bool] = field(default_factory=list)  # accepted
     listed: list[bool] = field(default_factory=list)  # refused, with exactly the right names
     wrong: list[bool] = field(default_factory=list)  # refused
     unlisted: list[bool] = field(default_factory=list)  # on no list: given no name
     pairs: list[bool] = field(default_factory=list)  # of those that can be told apart: both named
+    steady: dict[str, bool] = field(default_factory=dict)  # by the answer's name: the same verdict in all draws
     all_pairs: int = 0  # that there are
     alike: int = 0  # pairs that do what one mistake does by itself
     passed_pairs: int = 0
@@ -52,17 +54,25 @@ class Tally:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("exercises", nargs="*", metavar="EXERCISE", help="all when none is named")
-    chosen = [find(name) for name in parser.parse_args().exercises] or list(EXERCISES.values())
-    tallies = {exercise.name: tallied(exercise) for exercise in chosen}
-    text = report(tallies)
+    parser.add_argument("--draws", type=int, default=DRAWS, help="of the hidden cases, for each answer (%(default)s)")
+    asked = parser.parse_args()
+    chosen = [find(name) for name in asked.exercises] or list(EXERCISES.values())
+    tallies = {exercise.name: tallied(exercise, asked.draws) for exercise in chosen}
+    text = report(tallies, asked.draws)
     print(text)
-    if len(chosen) == len(EXERCISES):
+    if len(chosen) == len(EXERCISES) and asked.draws == DRAWS:
         RESULTS.write_text(text, encoding="utf-8")
 
 
-def tallied(exercise: Exercise) -> Tally:
+def tallied(exercise: Exercise, draws: int) -> Tally:
     """Try everything on one exercise."""
     tally = Tally()
+
+    def drawn(answer, times: list[float] | None = None) -> list[Verdict]:
+        verdicts = [judged(answer, seed, times) for seed in range(draws)]
+        seen = {(v.passed, v.score, tuple(mistake.title for mistake in v.mistakes)) for v in verdicts}
+        tally.steady[answer.__name__] = len(seen) == 1
+        return verdicts
 
     def judged(answer, seed: int, times: list[float] | None = None) -> Verdict:
         began = time.process_time()
@@ -75,9 +85,9 @@ def tallied(exercise: Exercise) -> Tally:
     wrong = [answer for name, answer in found("wrong") if name == exercise.name]
     judged(right[0], 0)  # the first is slower: torch warms up
     for answer in right:
-        tally.right.append(all(judged(answer, seed, tally.seconds).passed for seed in SEEDS))
+        tally.right.append(all(verdict.passed for verdict in drawn(answer, tally.seconds)))
     for answer in wrong:
-        verdicts = [judged(answer, seed) for seed in SEEDS]
+        verdicts = drawn(answer)
         tally.wrong.append(not any(verdict.passed for verdict in verdicts))
         named = all({m.key for m in verdict.mistakes} == set(answer.mistakes) for verdict in verdicts)
         (tally.listed if answer.mistakes else tally.unlisted).append(named)
@@ -96,7 +106,7 @@ def tallied(exercise: Exercise) -> Tally:
     return tally
 
 
-def report(tallies: dict[str, Tally]) -> str:
+def report(tallies: dict[str, Tally], draws: int) -> str:
     """The table, in Markdown."""
     head = (
         "exercise",
@@ -104,6 +114,7 @@ def report(tallies: dict[str, Tally]) -> str:
         "wrong: refused",
         "known mistakes: named",
         "on no list: given no name",
+        "the same in all draws",
         "pairs: refused",
         "told apart: both named",
         "a check, ms",
@@ -112,7 +123,8 @@ def report(tallies: dict[str, Tally]) -> str:
     rows = [head, ("---", *["---:"] * (len(head) - 1))]
     rows += [row(f"`{name}`", tally) for name, tally in tallies.items()]
     total = Tally()
-    for tally in tallies.values():
+    for of, tally in tallies.items():
+        total.steady |= {f"{of}: {name}": steady for name, steady in tally.steady.items()}
         for name in ("right", "listed", "wrong", "unlisted", "pairs", "seconds", "diagnosing"):
             getattr(total, name).extend(getattr(tally, name))
         total.alike += tally.alike
@@ -120,10 +132,14 @@ def report(tallies: dict[str, Tally]) -> str:
         total.passed_pairs += tally.passed_pairs
     rows.append(row("**all**", total))
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    unsteady = [name for name, steady in total.steady.items() if not steady]
+    if unsteady:
+        table += f"\n\nNot the same in all draws: {', '.join(f'`{name}`' for name in unsteady)}."
     return f"""# How right the grader is
 
 Made by `python benchmarks/grader.py`. Every answer below is code that the suite holds in `tests/answers`, judged with
-{len(SEEDS)} seeds; an answer counts as accepted, refused or named only if all of them agree. Wrong answers are those
+{draws} draws of the hidden cases; an answer counts as accepted, refused or named only if all of them agree, and as the
+same if pass or fail, names and points are. Wrong answers are those
 with known mistakes, alone or two together, and those on no list, which must be refused without a wrong name. Pairs are
 made by switching on two known mistakes in a right answer, at most {PAIRS} for each exercise, evenly spread over the
 {total.all_pairs:,} that there are; a pair that does in all cases what one mistake does by itself cannot be told apart,
@@ -143,6 +159,7 @@ def row(name: str, tally: Tally) -> tuple[str, ...]:
         share(tally.wrong),
         share(tally.listed),
         share(tally.unlisted),
+        share([*tally.steady.values()]),
         f"{pairs - tally.passed_pairs} of {pairs}" if pairs else "–",
         f"{share(tally.pairs)} ({sum(tally.pairs) / len(tally.pairs):.0%})" if tally.pairs else "–",
         f"{1000 * statistics.median(tally.seconds):.0f}",
