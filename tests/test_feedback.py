@@ -1,6 +1,7 @@
 """Feedback pages: what of a student's reaches them, that it stays in its cell, and that nothing makes them endless."""
 
 import base64
+import faulthandler
 import functools
 import io
 import json
@@ -294,6 +295,7 @@ def test_formgrader_shows_no_more_than_a_page_does() -> None:
 
 def obey(source: str, *_: object) -> None:
     if "# does " in source:
+        faulthandler.disable()  # pytest's, which would print where it ended
         exec(source.split("# does ")[1], {"os": os, "time": time})
 
 
