@@ -91,7 +91,7 @@ def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[in
     cause = known_mistakes(comparison) or _small_change(comparison)
     if cause and all(cause.slips):
         return Explanation(cause, None, all_right)
-    response = respond(comparison)
+    response = respond(comparison, any_shape=cause is not None)
     idle = response.idle if response else []
     if cause is None and (cause := _without_effect(comparison, idle)):
         idle = []

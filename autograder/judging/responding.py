@@ -28,10 +28,13 @@ class Response:
     astray: list[str]
 
 
-def respond(comparison: Comparison) -> Response | None:
-    """Change each input and parameter a little, in a case of the weightiest criterion; None if nothing can be tried."""
+def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
+    """Change each input and parameter a little, in a case of the weightiest criterion; None if nothing can be tried.
+
+    A result of another shape than the right one will do only if `any_shape`; its gradients are not compared.
+    """
     run, trial = comparison.run, comparison.trial
-    if (i := _case_to_try(comparison)) is None:
+    if (i := _case_to_try(comparison, any_shape)) is None:
         return None
     by_name, reported, first = leaves(run, i), gradients(run, i), run.outcomes[i].output
     if len(by_name) > MAX_CHANGED:
@@ -51,7 +54,7 @@ def respond(comparison: Comparison) -> Response | None:
         still = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(up, down, strict=True))
         if still and name in matters:
             idle.append(name)
-        if trial.cotangents[i] is None or any(part.dtype.kind != "f" for part in up):
+        if not run.fits(i) or trial.cotangents[i] is None or any(part.dtype.kind != "f" for part in up):
             continue
         slope = sum(float((c * (a - b)).sum()) for c, a, b in zip(cotangents, up, down, strict=True)) / (2 * NUDGE)
         gradient = reported.get(name)
@@ -61,16 +64,17 @@ def respond(comparison: Comparison) -> Response | None:
     return Response(idle, astray)
 
 
-def _case_to_try(comparison: Comparison) -> int | None:
-    """A case of the weightiest criterion whose result has the right shape, differentiated if possible."""
+def _case_to_try(comparison: Comparison, any_shape: bool) -> int | None:
+    """A case of the weightiest criterion, if possible one whose result has the right shape and is differentiated."""
     run, trial = comparison.run, comparison.trial
     weightiest = max((c for c in trial.exercise.criteria if c.key not in points.ALONE), key=lambda c: c.share)
     usable = [
         i
         for i, case in enumerate(trial.cases)
-        if case.tag == weightiest.key and case.dtype == "float64" and run.fits(i) and leaves(run, i)
+        if case.tag == weightiest.key and case.dtype == "float64" and leaves(run, i)
+        if run.fits(i) or (any_shape and run.outcomes[i].output is not None)
     ]
-    return min(usable, key=lambda i: (trial.cotangents[i] is None, i), default=None)
+    return min(usable, key=lambda i: (not run.fits(i), trial.cotangents[i] is None, i), default=None)
 
 
 def _should_matter(

@@ -12,11 +12,14 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import dask.config
 from distributed import Client, Scheduler, SpecCluster, Worker, as_completed, get_worker
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -160,10 +163,10 @@ class Cluster:
         hand_out()
         while known:
             future = next(running)
-            if future.cancelled():  # by nobody here: Dask says so of all that a scheduler knew that is gone
-                raise Failed("The connection to the scheduler is lost. The same command goes on from there.")
             try:
                 answer: bytes | Exception = future.result()
+            except CancelledError:
+                raise
             except Exception as problem:
                 answer = problem
             done = known.pop(future.key)
@@ -192,7 +195,7 @@ def cluster(
         folder: where Dask may keep files.
 
     Raises:
-        Failed: there is no such scheduler, or no worker can grade.
+        Failed: there is no such scheduler, no worker can grade, or the connection is lost.
     """
     started: SpecCluster | None = None
     try:
@@ -211,6 +214,9 @@ def cluster(
         raise Failed(f"There is no Dask scheduler at {scheduler}: {problem}") from None
     try:
         yield Cluster(client, versions, isolated, say)
+    # Cancelled, by nobody here, is all that a scheduler knew that is gone.
+    except (CancelledError, ClosedClientError, CommClosedError) as problem:
+        raise Failed("The connection to the scheduler is lost. The same command goes on from there.") from problem
     finally:
         with suppress(Exception):  # a scheduler or workers that are gone, or do not end in time
             client.unregister_worker_plugin(RESOURCE)

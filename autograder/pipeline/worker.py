@@ -296,7 +296,7 @@ class Desk:
                 (source / within).write_bytes(content)
             database = f"sqlite:///{course / 'lab.db'}"
             with _begun(database) as connection:
-                # Gradebook() would find out its version too, by a program of some seconds, and nobody upgrades this one.
+                # Gradebook() would start a program of some seconds for the version too, and nobody upgrades this one.
                 Base.metadata.create_all(connection)
                 put_rows(connection, about["rows"])
             self._courses[key] = course
