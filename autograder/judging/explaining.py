@@ -91,7 +91,8 @@ def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[in
     cause = known_mistakes(comparison) or _small_change(comparison)
     if cause and all(cause.slips):
         return Explanation(cause, None, all_right)
-    response = respond(comparison, any_shape=cause is not None)
+    # Of two slips no case may have the right shape, though cases of each have it: what they leave unused still counts.
+    response = respond(comparison, any_shape=cause is not None and len(cause.slips) > 1)
     idle = response.idle if response else []
     if cause is None and (cause := _without_effect(comparison, idle)):
         idle = []
