@@ -54,6 +54,9 @@ def configure(c: Config, course: Path) -> None:
     ]
     c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
 
+    # Late: `c.LatePolicy` says what it costs, in the course's own file; nbgrader's own penalty_method is known as well.
+    c.AssignLatePenalties.plugin_class = "autograder.pipeline.late.LatePolicy"
+
     # grades.csv with names and sentences quoted, and nothing in it that a spreadsheet would compute.
     c.ExportApp.plugin_class = "autograder.pipeline.grades.QuotedExport"
 

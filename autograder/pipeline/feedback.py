@@ -6,6 +6,7 @@ the pages, and the filters for Formgrader.
 """
 
 import os
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +34,8 @@ PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
 )
 STYLE = Markup(HERE.joinpath("feedback.css").read_text(encoding="utf-8"))
 END = b"</html>"
+HEAD = 100_000  # bytes of a page within which its score stands
+SCORE_SHOWN = re.compile(rb"<h1>[^<]*<span class=\"score\">\(Score: (-?[\d.]+) / ")
 PICTURES = ("image/png", "image/jpeg")
 SHOWN = ALL, VERDICTS, SCORE = ("all of it", "the verdicts only", "the score only")
 MISSING = "autograder_missing"  # the key in nbconvert's resources for the sentence on what a page does not show
@@ -98,6 +101,17 @@ def is_whole(path: Path) -> bool:
             return file.read() == END
     except OSError:
         return False
+
+
+def score_shown(path: Path) -> float | None:
+    """The score that a page shows at its top; None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError:
+        return None
+    found = SCORE_SHOWN.search(head)
+    return float(found[1]) if found else None
 
 
 def _points(number: Any) -> float:

@@ -14,6 +14,8 @@ from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
 from autograder.pipeline.execute import SCORES
+from autograder.pipeline.late import renew
+from autograder.pipeline.standing import released, standings
 
 # nbgrader opens the gradebook nine times for each submission, each time with an engine of its own, for which SQLAlchemy
 # compiles every query anew: a sixth of the time of grading. One engine for each gradebook keeps them; nbgrader closes
@@ -45,31 +47,36 @@ class SaveJudgedGrades(SaveAutoGrades):
 
 
 class QuotedExport(CsvExportPlugin):
-    """nbgrader's CSV export, with texts quoted and nothing that a spreadsheet would take for a formula."""
+    """nbgrader's CSV export, with a row for each student and each lab that students have been given.
+
+    `status` says whether a lab is graded, not graded or not handed in; only the first has a score. Penalties for being
+    late follow due dates and extensions as they are now. Texts are quoted, and nothing is a spreadsheet's formula.
+    """
 
     def export(self, gradebook: nbgrader.api.Gradebook) -> None:
         columns = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score"]
-        columns += ["late_submission_penalty", "score", "max_score"]
+        columns += ["late_submission_penalty", "score", "max_score", "status"]
         text = io.StringIO(newline="")
         table = csv.DictWriter(text, columns, lineterminator="\n")
         table.writeheader()
-        # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
-        assignments: list[Any] = [one for one in gradebook.assignments if one.name in (self.assignment or [one.name])]
-        students: list[Any] = [one for one in gradebook.students if one.id in (self.student or [one.id])]
-        for assignment in assignments:
-            for student in students:
-                row = {name: getattr(student, name) for name in ("last_name", "first_name", "email")}
-                row |= {"assignment": assignment.name, "duedate": assignment.duedate, "student_id": student.id}
-                row |= dict.fromkeys(("raw_score", "late_submission_penalty", "score"), 0.0)
-                try:
-                    submission: Any = gradebook.find_submission(assignment.name, student.id)
-                except nbgrader.api.MissingEntry:  # nothing was handed in
-                    pass
-                else:
-                    penalty = submission.late_submission_penalty
-                    row |= {"raw_score": submission.score, "late_submission_penalty": penalty}
-                    row |= {"timestamp": submission.timestamp, "score": max(0.0, submission.score - penalty)}
-                row["max_score"] = assignment.max_score
+        parent: Any = self.parent  # nbgrader's export command
+        course = Path(parent.coursedir.root)
+        renew(gradebook, parent.config, course)
+        exchange = Path(parent.config.get("Exchange", {}).get("root", "/srv/nbgrader/exchange"))
+        people = {str(one.id): one for one in gradebook.students}
+        for lab in released(course, gradebook, exchange / parent.coursedir.course_id / "outbound"):
+            if lab not in (self.assignment or [lab]):
+                continue
+            assignment: Any = gradebook.find_assignment(lab)
+            for one in standings(course, gradebook, lab):
+                if one.student not in (self.student or [one.student]):
+                    continue
+                student = one.student if one.student.isprintable() else repr(one.student)
+                person = people.get(one.student)
+                row = {name: getattr(person, name, None) for name in ("last_name", "first_name", "email")}
+                row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": student}
+                row |= {"timestamp": one.handed_in, "raw_score": one.raw, "score": one.score}
+                row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
                 table.writerow({name: _harmless(value) for name, value in row.items()})
         path = Path(self.to or "grades.csv")
         part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half

@@ -1,5 +1,6 @@
 """An instructor's round: grades, feedback, export, and a list of what was graded and what was not."""
 
+import contextlib
 import importlib.util
 import os
 import secrets
@@ -19,14 +20,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from traitlets.config import Config
 
 from autograder.course import course_of
-from autograder.pipeline import labs
+from autograder.pipeline import labs, late
 from autograder.pipeline.course import Failed, configuration, nbgrader
 from autograder.pipeline.feedback import is_whole
-from autograder.pipeline.intake import unusable
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
+from autograder.pipeline.late import how_late
 from autograder.pipeline.parcel import unpack
 from autograder.pipeline.plan import Plan
+from autograder.pipeline.standing import NOT_HANDED_IN, Standing, handed_in, standings, submitted
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
 from autograder.pipeline.writer import Writer
@@ -41,12 +43,6 @@ Job = tuple[Any, Callable[[], bytes]]  # what it is known by, and what makes the
 Answers = Iterator[tuple[Any, bytes | Exception]]  # what a job is known by, and its answer or what kept it from one
 
 
-def submitted(course: Path, lab: str) -> list[str]:
-    """The students who handed in a lab."""
-    everybody = (course / "submitted").iterdir() if (course / "submitted").is_dir() else ()
-    return sorted(one.name for one in everybody if (one / lab).is_dir() or (one / lab).is_symlink())
-
-
 def grade(
     course: Path,
     chosen: list[str],
@@ -57,7 +53,8 @@ def grade(
 ) -> list[str]:
     """Grade what lies in submitted/, write feedback/ and grades.csv, and print a list.
 
-    What was graded before is left as it is, unless what was handed in, the lab, its due date or the grader changed.
+    What was graded before is left as it is, unless what was handed in, the lab or the grader changed. Penalties for
+    being late follow due dates and extensions as they are now.
 
     Args:
         course: the course folder.
@@ -79,10 +76,13 @@ def grade(
         raise Failed(f"--workers {workers}: at least one is needed.")
     if (scheduler is not None or (workers or 1) > 1) and not _dask():
         raise Failed(f"Several workers need Dask: {CLUSTER}.")
-    known = labs.names(course)
-    if unknown := sorted(set(chosen) - set(known)):
-        raise Failed(f"There is no lab {unknown[0]}; there are {', '.join(known)}.")
-    chosen = chosen or [lab for lab in known if submitted(course, lab)]
+    late.extensions(course, labs.names(course))  # a mistake in it is said before anything is graded
+    chosen = [lab for lab in labs.chosen(course, chosen) if chosen or submitted(course, lab)]
+    for lab in labs.changed(course, chosen):
+        _warn(
+            f"{lab}: solutions/ has changed since labs/ was made from it, and what was handed in is graded as it was."
+        )
+        _warn(f"    make labs LAB={lab} renews it; the next make grade then grades this lab again.")
     if not any(submitted(course, lab) for lab in chosen):
         raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
     if not isolated:
@@ -100,12 +100,9 @@ def grade(
             plans = _plans(course, config, chosen, regrade, journal)
             if any(plan.todo for plan in plans):
                 _grade_and_write(plans, journal, config, isolated, workers, scheduler)
-            for plan in plans:
-                if not all(is_whole(page) for page in plan.pages()):
-                    nbgrader(course, "generate_feedback", plan.lab)
             counted = {}
-            for lab in chosen:
-                counted[lab], without = _report(course, database, lab)
+            for lab, (most, standings) in _standings(course, config, chosen).items():
+                counted[lab], without = _report(course, lab, most, standings)
                 missing += [f"{student}, {lab}" for student in without]
     except SQLAlchemyError as problem:
         raise Failed(f"The gradebook cannot be used ({problem}). The next run takes up what is missing.") from problem
@@ -122,7 +119,7 @@ def _plans(course: Path, config: Config, chosen: list[str], regrade: Iterable[st
     grader = versions(course_of(course))
     plans = []
     for lab in chosen:
-        students = [student for student, why_not in _handed_in(course, lab).items() if not why_not]
+        students = [student for student, why_not in handed_in(course, lab).items() if not why_not]
         plans.append(Plan(course, config, lab, students, grader))
     for name in regrade:
         if not any(plan.includes(name) for plan in plans):
@@ -172,6 +169,28 @@ def _grade_and_write(
                 progress.one_more(alive, time.monotonic() - begun)
     except KeyboardInterrupt:
         raise Failed(f"Stopped after {progress.done} of {len(jobs)}. The same command goes on from there.") from None
+
+
+def _standings(course: Path, config: Config, chosen: list[str]) -> dict[str, tuple[float, list[Standing]]]:
+    """The points of each lab and where everybody stands in it, with penalties as they are now; pages say the same."""
+    database = CourseDirectory(config=config).db_url
+
+    def look() -> dict[str, tuple[float, list[Standing]]]:
+        with Gradebook(database) as gradebook:
+            most: dict[str, Any] = {lab: gradebook.find_assignment(lab).max_score for lab in chosen}
+            return {lab: (most[lab], standings(course, gradebook, lab)) for lab in chosen}
+
+    with Gradebook(database) as gradebook:
+        late.renew(gradebook, config, course, chosen, _warn)
+    found = look()
+    anew = {lab for lab, (_, known) in found.items() for one in known if one.stale}
+    for page in (page for _, known in found.values() for one in known for page in one.stale):
+        with contextlib.suppress(FileNotFoundError):
+            page.parent.chmod(0o755)
+            page.unlink()  # or nbgrader would leave it as it is
+    for lab in sorted(anew):
+        nbgrader(course, "generate_feedback", lab, quiet=True)
+    return look() if anew else found
 
 
 def _dask() -> bool:
@@ -280,61 +299,50 @@ def _in_gradebook(database: str, lab: str) -> bool:
             return False
 
 
-def _handed_in(course: Path, lab: str) -> dict[str, str]:
-    """Who handed in a lab, and why that cannot be graded, as a sentence: "" where it can."""
-    names = sorted(path.name for path in (course / "solutions" / lab).glob("*.ipynb"))
-
-    def why_not(student: str) -> str:
-        there = any(os.path.lexists(course / "submitted" / student / lab / name) for name in names)
-        return unusable(student) or ("" if there else f"There is no {' or '.join(names)} in it.")
-
-    return {student: why_not(student) for student in submitted(course, lab)}
-
-
-def _report(course: Path, database: str, lab: str) -> tuple[Counter[str], list[str]]:
+def _report(course: Path, lab: str, most: float, standings: list[Standing]) -> tuple[Counter[str], list[str]]:
     """Print the scores of a lab.
 
     Returns:
         numbers of submissions and points, and the students who handed it in and have no grade or no page.
     """
     missing: list[str] = []
-    counted: Counter[str] = Counter()
-    with Gradebook(database) as gradebook:
-        found = {one["student"]: one for one in gradebook.submission_dicts(lab)}
-        most = gradebook.find_assignment(lab).max_score
-    for student, why in _handed_in(course, lab).items():
-        counted["handed in"] += 1
-        if why:
-            student = student if student.isprintable() else repr(student)  # or it would give orders to a terminal
-            missing.append(student)
-            print(f"{lab}  {student:24}  NOT GRADED. {why}")
+    counted = Counter[str]()
+    absent: list[str] = []
+    for one in standings:
+        student = one.student if one.student.isprintable() else repr(one.student)  # or it would order a terminal about
+        if one.state == NOT_HANDED_IN:
+            absent.append(student)
             continue
-        notebooks = list((course / "autograded" / student / lab).glob("*.ipynb"))
-        submission = found.get(student)
-        if submission is None or not any(one.stat().st_size for one in notebooks):
+        counted["handed in"] += 1
+        if one.score is None:
             missing.append(student)
-            print(f"{lab}  {student:24}  NOT GRADED. What went wrong stands above; the next run takes it up again.")
-        else:
-            note = ", more to be graded by hand" if submission["needs_manual_grade"] else ""
-            pages = course / "feedback" / student / lab
-            if not all(is_whole(pages / f"{one.stem}.html") for one in notebooks):
-                missing.append(student)
-                note += ", NO FEEDBACK PAGE"
-            folder = course / SaveIntegrityNote.directory.default_value / lab
-            if any((folder / f"{student}-{one.stem}.md").exists() for one in notebooks):
-                note += ", see integrity/"
-            counted["graded"] += 1
-            counted["points"] += submission["score"]
-            print(f"{lab}  {student:24}  {submission['score']:5.2f} of {most:g}{note}")
+            print(f"{lab}  {student:24}  NOT GRADED. {one.why}")
+            continue
+        note = f", {one.penalty:g} taken: {how_late(one.late)} late" if one.penalty else ""
+        note += f", read from {one.read}" if one.read else ""
+        note += ", more to be graded by hand" if one.by_hand else ""
+        if not all(is_whole(page) for page in one.pages):
+            missing.append(student)
+            note += ", NO FEEDBACK PAGE"
+        folder = course / SaveIntegrityNote.directory.default_value / lab
+        if any((folder / f"{student}-{page.stem}.md").exists() for page in one.pages):
+            note += ", see integrity/"
+        counted["graded"] += 1
+        counted["points"] += one.score  # pyright: ignore[reportArgumentType]  # which a Counter holds as well
+        print(f"{lab}  {student:24}  {one.score:5.2f} of {most:g}{note}")
+    if absent:
+        print(f"{lab}  not handed in by {len(absent)}: {', '.join(absent)}")
     counted["missing"] = len(missing)
+    counted["absent"] = len(absent)
     return counted, missing
 
 
 def _sum_up(plans: list[Plan], counted: dict[str, Counter[str]]) -> None:
     """Print a line for each lab."""
     width = max(len(plan.lab) for plan in plans)
-    print(f"\n{'':{width}}  handed in  to grade in this run  no grade or page  mean score")
+    print(f"\n{'':{width}}  handed in  not handed in  to grade in this run  no grade or page  mean score")
     for plan in plans:
         of = counted[plan.lab]
         mean = f"{of['points'] / of['graded']:.2f}" if of["graded"] else "–"
-        print(f"{plan.lab:{width}}  {of['handed in']:9}  {len(plan.todo):20}  {of['missing']:16}  {mean:>10}")
+        line = f"{plan.lab:{width}}  {of['handed in']:9}  {of['absent']:13}  {len(plan.todo):20}"
+        print(f"{line}  {of['missing']:16}  {mean:>10}")

@@ -8,13 +8,14 @@ the square of the number of files. So it gets to see a folder of ours, with empt
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import shutil
 import stat
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,48 @@ def unusable(student: str) -> str | None:
     if len(student) > MAX_NAME:
         return f"The folder's name has more than {MAX_NAME} characters. Rename it."
     return None
+
+
+def meant(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The files of a submission that are meant by the names of a lab's notebooks, those without one left out.
+
+    It is the file of this name; else the only one whose name contains it, as "Multi-Head (1).ipynb" does "multi_head",
+    and contains no longer name of these.
+
+    Args:
+        folder: submitted/STUDENT/LAB.
+        names: of notebooks, without their ending.
+    """
+    names = list(names)
+    found = {name: f"{name}.ipynb" for name in names if os.path.lexists(folder / f"{name}.ipynb")}
+    if len(found) < len(names):
+        candidates: dict[str, list[str]] = {}
+        for file in _notebooks(folder):
+            within = [name for name in names if _letters(name) in _letters(file)]
+            if within and file not in found.values():
+                candidates.setdefault(max(within, key=len), []).append(file)
+        found |= {name: files[0] for name, files in candidates.items() if len(files) == 1 and name not in found}
+    return found
+
+
+def strangers(folder: Path) -> list[str]:
+    """Names of the notebooks in a submission, three at most, each short enough for a list."""
+    return [file if len(file) <= MAX_NAME else f"{file[:MAX_NAME]}…" for file in _notebooks(folder)[:3]]
+
+
+def _notebooks(folder: Path) -> list[str]:
+    if folder.is_symlink() or folder.parent.is_symlink():
+        return []
+    try:
+        with os.scandir(folder) as found:
+            names = [one.name for one in itertools.islice(found, MAX_LOOKED_AT)]
+    except OSError:
+        return []
+    return sorted(name for name in names if name.lower().endswith(".ipynb") and not name.startswith("."))
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum())
 
 
 def open_plain(path: Path) -> int | None:
@@ -123,14 +166,22 @@ class TakenIn(CourseDirectory):
         for name in course.class_trait_names(config=True):
             setattr(self, name, getattr(course, name))
         self.submitted = course
+        self.files: dict[tuple[str, str], dict[str, str]] = {}  # of a lab and a student: what is meant by each notebook
         for old in Path(self.root).glob(FOLDER.format("*")):  # of a grader that was killed
             if old.name.rpartition("-")[2] == str(os.getpid()) or not _runs(old.name.rpartition("-")[2]):
                 shutil.rmtree(old, ignore_errors=True)
         self.submitted_directory = FOLDER.format(os.getpid())
         self.close = weakref.finalize(self, shutil.rmtree, Path(self.root, self.submitted_directory), True)
 
-    def add(self, assignment: str, student: str, notebooks: list[str]) -> tuple[str, list[str]]:
-        """Have nbgrader see a submission; the path of its folder, and those of its notebooks."""
+    def add(self, assignment: str, student: str, notebooks: dict[str, str]) -> tuple[str, list[str]]:
+        """Have nbgrader see a submission; the path of its folder, and those of its notebooks.
+
+        Args:
+            assignment: the lab.
+            student: whose.
+            notebooks: as of `meant`.
+        """
+        self.files[assignment, student] = notebooks
         folder = self.format_path(self.submitted_directory, student, assignment)  # as it is: nbgrader compares the text
         Path(folder).mkdir(parents=True)
         time, _ = handed_in_at(self.folder(assignment, student))

@@ -10,7 +10,6 @@ FILE = ".headroom/graded.jsonl"  # in the course folder: a line for each submiss
 PARTS = {
     "submission": "what was handed in has changed",
     "source": "the lab has changed",
-    "due": "its due date has changed",
     "grader": "the grader has changed",
 }
 

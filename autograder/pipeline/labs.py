@@ -1,6 +1,7 @@
 """Makes the students' labs/ from solutions/, with nbgrader, and compares the two."""
 
 import ast
+import json
 import re
 import shutil
 import tempfile
@@ -13,13 +14,27 @@ import nbformat
 from autograder.course import Course, course_of
 from autograder.pipeline.course import Failed, nbgrader
 from autograder.pipeline.execute import checked_name
+from autograder.pipeline.journal import digest
 
+MADE = ".headroom/made.json"  # in the course folder: of what in solutions/ each lab was made
 CONVERTED = re.compile(r"Converting notebook .*/([^/]+)/[^/]+\.ipynb")  # what nbgrader logs as it begins with one
 
 
 def names(course: Path) -> list[str]:
     """The labs that solutions/ has."""
     return sorted(path.parent.name for path in (course / "solutions").glob("*/*.ipynb"))
+
+
+def chosen(course: Path, labs: list[str]) -> list[str]:
+    """These labs; all that solutions/ has if none is named.
+
+    Raises:
+        Failed: one that solutions/ does not have.
+    """
+    known = names(course)
+    if unknown := sorted(set(labs) - set(known)):
+        raise Failed(f"There is no lab {unknown[0]}; there are {', '.join(known)}.")
+    return labs or known
 
 
 def generate(
@@ -52,6 +67,29 @@ def generate(
         tidy = about.function(about.stored)
         for path in (path for lab in labs for path in (course / "labs" / lab).rglob("*.ipynb")):
             path.write_text(tidy(path.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
+
+    made = _made(course) | {lab: _digest(course, lab) for lab in labs}
+    (course / MADE).parent.mkdir(exist_ok=True)
+    (course / MADE).write_text(json.dumps(made), encoding="utf-8")
+
+
+def changed(course: Path, labs: list[str]) -> list[str]:
+    """Those of some labs whose folder in solutions/ is another one since labs/ was made from it here."""
+    made = _made(course)
+    return [lab for lab in labs if lab in made and made[lab] != _digest(course, lab)]
+
+
+def _made(course: Path) -> dict[str, str]:
+    try:
+        return json.loads((course / MADE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _digest(course: Path, lab: str) -> str:
+    """A hash of a lab's folder in solutions/."""
+    files = _files(course / "solutions" / lab)
+    return digest({path.as_posix(): digest(data) for path, data in files.items()})
 
 
 def _progress(labs: list[str], say: Callable[[str], None]) -> Callable[[str], None]:

@@ -69,9 +69,11 @@ def snapshot(folder: Path, notebooks: list[str]) -> bytes:
             contents.append(data)
         return 0 if data is None else len(data)
 
-    for name, most in ((intake.STAMP, intake.MAX_STAMP), *((f"{one}.ipynb", reading.MAX_FILE) for one in notebooks)):
-        if os.path.lexists(folder / name):
-            add(folder / name, name, (folder / name).lstat().st_mode, most)
+    if os.path.lexists(stamp := folder / intake.STAMP):
+        add(stamp, intake.STAMP, stamp.lstat().st_mode, intake.MAX_STAMP)
+    files = intake.meant(folder, notebooks)
+    for name in (one for one in notebooks if one in files):
+        add(path := folder / files[name], f"{name}.ipynb", path.lstat().st_mode, reading.MAX_FILE)
     if not linked:
         for path, within, mode in intake.entries(folder, []):
             wanted = count < intake.MAX_FILES

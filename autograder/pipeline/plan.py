@@ -1,7 +1,8 @@
 """What of a lab is to be graded, and why: what nobody graded yet, what changed since, what was asked for."""
 
+import ast
 import json
-import os
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
 from autograder.pipeline.execute import checked_name
-from autograder.pipeline.intake import handed_in_at
+from autograder.pipeline.intake import handed_in_at, meant
 from autograder.pipeline.journal import Journal, digest
 from autograder.pipeline.parcel import (
     Rows,
@@ -26,6 +27,7 @@ from autograder.pipeline.parcel import (
 )
 from autograder.pipeline.submission import is_graded
 
+OF_LATENESS = ("LatePolicy", "LateSubmissionPlugin", "AssignLatePenalties")  # whose settings grade nothing
 NAMED = 5  # students, in a line that says who is graded again
 
 
@@ -56,8 +58,7 @@ class Plan:
         hashes = {name: digest(data) for name, data in beside.items()}
         self._of = {
             "source": digest({"cells": _content(self._rows), "beside": hashes}),
-            "due": str(self._rows["assignment"][0]["duedate"]),
-            "grader": digest({"versions": versions, "config": config_text}),
+            "grader": digest({"versions": versions, "config": _decisive(config_text)}),
         }
 
     def includes(self, name: str) -> set[str]:
@@ -92,17 +93,12 @@ class Plan:
         before, now = (handed_in_at(self.course / area / student / self.lab)[0] for area in ("autograded", "submitted"))
         return "it was handed in again" if before and now and now > before else None
 
-    def pages(self) -> list[Path]:
-        """The feedback pages that there are to be of what has been graded."""
-        names = [(one, name) for one in self.students for name in self.notebooks if self._graded(one, name)]
-        return [self.course / "feedback" / student / self.lab / f"{name}.html" for student, name in names]
-
     def _graded(self, student: str, notebook: str) -> bool:
         return is_graded(self.course / "autograded" / student / self.lab / f"{notebook}.ipynb")
 
     def is_there(self, student: str) -> bool:
         """Whether a submission has its grade, and all of its notebooks that are graded are whole."""
-        names = [one for one in self.notebooks if os.path.lexists(self.folder(student) / f"{one}.ipynb")]
+        names = meant(self.folder(student), self.notebooks)
         return student in self._in_gradebook and all(self._graded(student, name) for name in names)
 
     def folder(self, student: str) -> Path:
@@ -120,6 +116,13 @@ class Plan:
     def request(self, student: str, submission: bytes, rows: Rows, seed: int) -> bytes:
         """What a worker is asked, as `worker.Desk` says."""
         return pack({"lab": self.lab, "student": student, "seed": seed, "rows": rows}, [self._packed, submission])
+
+
+def _decisive(config: str) -> str:
+    """What of nbgrader_config.py may decide what a check gives: not what being late costs, and no comment."""
+    tree = ast.parse(config)
+    tree.body = [one for one in tree.body if not re.match(rf"c\.({'|'.join(OF_LATENESS)})\.", ast.unparse(one))]
+    return ast.unparse(tree)
 
 
 def _content(rows: Rows) -> list[str]:

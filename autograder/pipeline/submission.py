@@ -18,7 +18,7 @@ from traitlets import Float, Integer
 
 from autograder.kernels.launch import NoIsolation, WarmParent
 from autograder.pipeline.execute import ENDED, JudgedExecute
-from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, read_plain, unusable
+from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
 from autograder.pipeline.integrity import DONE, NOTED, what_is_restored
 from autograder.pipeline.markup import FORMATS, MAX_PICTURE
 from autograder.pipeline.turns import take_turns
@@ -153,11 +153,13 @@ class SubmissionExporter(NotebookExporter):
             if lab not in of_lab:
                 of_lab[lab] = _notebooks(course.db_url, lab)
             known = of_lab[lab]
-            names = sorted(Path(one).stem for one in found)
-            names = [name for name in names if known is None or name in known][:MAX_NOTEBOOKS]
-            why = unusable(student) or (None if names else f"There is no {' or '.join(known or ())}.ipynb in it.")
+            files = {Path(one).stem: Path(one).name for one in sorted(found)}
+            if known is not None and given.notebook_id == "*":
+                files = meant(course.folder(lab, student), known)
+            files = dict([one for one in sorted(files.items()) if known is None or one[0] in known][:MAX_NOTEBOOKS])
+            why = unusable(student) or (None if files else f"There is no {' or '.join(known or ())}.ipynb in it.")
             if why is None:
-                folder, notebooks = course.add(lab, student, names)
+                folder, notebooks = course.add(lab, student, files)
                 assignments[folder] = notebooks
             else:
                 self.log.error("%r, %s is not graded. %s", student, lab, why)
@@ -212,7 +214,7 @@ class SubmissionExporter(NotebookExporter):
                 if link := next((one for one in (source.parent, source) if one.is_symlink()), None):
                     raise Unreadable(f"{link.name!r} is a link, and would be somebody else's work")
                 remarks += copy_beside(source, target)
-                notebook = read(source / f"{about['notebook']}.ipynb")
+                notebook = read(source / self._course.files[about["assignment"], about["student"]][about["notebook"]])
             except Unreadable as problem:
                 self.log.warning("%s in %s cannot be read: %s", about["notebook"], source, problem)
                 sentence = (

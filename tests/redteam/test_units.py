@@ -105,15 +105,19 @@ def test_names_of_students(tmp_path: Path) -> None:
         rows = {row["student_id"]: row for row in csv.DictReader(file)}
     expected = {name: score for name, (_, score) in HONEST.items()} | dict.fromkeys(USABLE, 10.0)
     formulas = {name: f"'{name}" for name in USABLE if name[0] in "=@-"}
-    assert {name: float(row["score"]) for name, row in rows.items()} == {
+    assert {name: float(row["score"]) for name, row in rows.items() if row["status"] == "graded"} == {
         formulas.get(name, name): score for name, score in expected.items()
     }
+    others = [row for row in rows.values() if row["status"] != "graded"]
+    assert len(others) == len(UNUSABLE) + 2
+    assert all(row["status"] == "not graded" and row["score"] == "" for row in others)
     assert all(None not in row and row["max_score"] == "18.0" for row in rows.values())
     assert left.status == 1  # the others are listed, each with what to do
     listed = [line for line in log.splitlines() if "NOT GRADED" in line]
     assert len(listed) == len(UNUSABLE) + 2
     assert [line for line in listed if "Rename it." not in line] == [
-        f"{arena.LAB}  {'misnamed':24}  NOT GRADED. There is no {arena.NOTEBOOK}.ipynb in it."
+        f"{arena.LAB}  {'misnamed':24}  NOT GRADED. "
+        f"There is 'mine.ipynb' in it: the file is to be called {arena.NOTEBOOK}.ipynb."
     ]
     assert "\x1b" not in log
     assert left.nothing(), left

@@ -1,0 +1,172 @@
+"""Where each student stands in a lab: graded, not graded, or not handed in. Every list and table says it from here."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nbgrader.api import Base, Gradebook
+from sqlalchemy import select
+
+from autograder.pipeline.feedback import is_whole, score_shown
+from autograder.pipeline.intake import meant, strangers, unusable
+
+GRADED, NOT_GRADED, NOT_HANDED_IN = "graded", "not graded", "not handed in"
+NEXT = "What went wrong stands above; the next run takes it up again."
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A student's standing in a lab; what is not known, or does not apply, is None or "".
+
+    Args:
+        student: the name of their folder.
+        state: GRADED, NOT_GRADED or NOT_HANDED_IN.
+        why: why it is not graded, as a sentence.
+        raw: points before a penalty.
+        penalty: points that are taken for handing in late.
+        score: points.
+        by_hand: whether more is to be graded by hand.
+        read: the file that was taken for the notebook, if its name is not the lab's.
+        handed_in: when (UTC).
+        due: until when it was due (UTC), an extension included.
+        late: seconds between the two.
+        pages: the feedback pages that there are to be.
+        stale: those of them that are missing, or show another score.
+    """
+
+    student: str
+    state: str
+    why: str = ""
+    raw: float | None = None
+    penalty: float | None = None
+    score: float | None = None
+    by_hand: bool = False
+    read: str = ""
+    handed_in: datetime | None = None
+    due: datetime | None = None
+    late: float = 0.0
+    pages: tuple[Path, ...] = ()
+    stale: tuple[Path, ...] = ()
+
+
+def submitted(course: Path, lab: str) -> list[str]:
+    """The students who handed in a lab."""
+    everybody = (course / "submitted").iterdir() if (course / "submitted").is_dir() else ()
+    return sorted(one.name for one in everybody if (one / lab).is_dir() or (one / lab).is_symlink())
+
+
+def handed_in(course: Path, lab: str) -> dict[str, str]:
+    """Who handed in a lab, and why that cannot be graded, as a sentence: "" where it can."""
+    names = sorted(path.stem for path in (course / "solutions" / lab).glob("*.ipynb"))
+
+    def why_not(student: str) -> str:
+        if why := unusable(student):
+            return why
+        folder = course / "submitted" / student / lab
+        if not names or meant(folder, names):
+            return ""
+        wanted = " or ".join(f"{name}.ipynb" for name in names)
+        if found := strangers(folder):
+            return f"There is {' and '.join(map(repr, found))} in it: the file is to be called {wanted}."
+        return f"There is no {wanted} in it."
+
+    return {student: why_not(student) for student in submitted(course, lab)}
+
+
+def standings(course: Path, gradebook: Gradebook, lab: str) -> list[Standing]:
+    """The standing of everybody who is in the gradebook or handed something in, by name.
+
+    Args:
+        course: the course folder.
+        gradebook: which is open, and knows the lab. Its penalties are to be renewed before (see `late.renew`).
+        lab: the lab.
+    """
+    tables = Base.metadata.tables
+    of_notebooks = select(
+        tables["submitted_notebook"].c.assignment_id,
+        tables["notebook"].c.name,
+        tables["submitted_notebook"].c.late_submission_penalty,
+    ).join_from(tables["submitted_notebook"], tables["notebook"])
+    # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
+    rows: list[Any] = gradebook.assignment_submissions(lab)
+    names = {row.id: row.student_id for row in rows}
+    penalties: dict[str, dict[str, float]] = {row.student_id: {} for row in rows}
+    for submission, name, penalty in gradebook.db.execute(of_notebooks):
+        if submission in names:
+            penalties[names[submission]][name] = penalty or 0.0
+    points: dict[str, dict[str, float]] = {row.student_id: {} for row in rows}
+    notebooks: list[Any] = list(gradebook.find_assignment(lab).notebooks)
+    for notebook in notebooks:
+        for about in gradebook.notebook_submission_dicts(notebook.name, lab):
+            points[about["student"]][notebook.name] = about["score"]
+    by_hand = {one["student"] for one in gradebook.submission_dicts(lab) if one["needs_manual_grade"]}
+    graded = {
+        str(row.student_id): _graded(course, lab, row, points[row.student_id], penalties[row.student_id], by_hand)
+        for row in rows
+    }
+    there = handed_in(course, lab)
+    everybody = sorted({*there, *(str(one.id) for one in gradebook.students)})
+    return [_standing(one, there.get(one), graded.get(one)) for one in everybody]
+
+
+def _standing(student: str, why: str | None, graded: Standing | None) -> Standing:
+    """What is so of a student.
+
+    Args:
+        student: who.
+        why: why what they handed in cannot be graded, as a sentence; "" where it can, None where there is nothing.
+        graded: where they stand if nothing keeps them from it; None if there is no grade.
+    """
+    if why:
+        return Standing(student, NOT_GRADED, why)
+    if graded:
+        return graded
+    return Standing(student, NOT_HANDED_IN) if why is None else Standing(student, NOT_GRADED, NEXT)
+
+
+def _graded(
+    course: Path, lab: str, row: Any, points: dict[str, float], penalties: dict[str, float], by_hand: set[str]
+) -> Standing | None:
+    """The standing of a student of whom the gradebook has a submission; None if nothing of it was graded."""
+    student = row.student_id
+    folder = course / "autograded" / student / lab
+    notebooks = sorted(one.stem for one in folder.glob("*.ipynb") if one.stat().st_size)
+    if not notebooks:
+        return None
+    files = meant(course / "submitted" / student / lab, notebooks)
+    raw, penalty = sum(points.values()), sum(penalties.values())
+    pages = {name: course / "feedback" / student / lab / f"{name}.html" for name in notebooks}
+    shown = {name: round(max(0.0, points.get(name, 0.0) - penalties.get(name, 0.0)), 2) for name in notebooks}
+    return Standing(
+        student,
+        GRADED,
+        raw=raw,
+        penalty=penalty,
+        score=max(0.0, raw - penalty),
+        by_hand=student in by_hand,
+        read=", ".join(repr(file) for name, file in files.items() if file != f"{name}.ipynb"),
+        handed_in=row.timestamp,
+        due=row.duedate,
+        late=row.total_seconds_late,
+        pages=tuple(pages.values()),
+        stale=tuple(page for name, page in pages.items() if not is_whole(page) or score_shown(page) != shown[name]),
+    )
+
+
+def released(course: Path, gradebook: Gradebook, exchange: Path | None = None) -> list[str]:
+    """The labs that students have been given: those with a due date, a hand-in, or a folder in the exchange.
+
+    Args:
+        course: the course folder.
+        gradebook: which is open.
+        exchange: the folder in which nbgrader releases this course's labs, if there is one.
+    """
+    given = {one.name for one in os.scandir(exchange)} if exchange and exchange.is_dir() else set[str]()
+    assignments: list[Any] = list(gradebook.assignments)  # Any: see above
+    return [
+        one.name
+        for one in assignments
+        if one.duedate or one.name in given or one.submissions or submitted(course, one.name)
+    ]

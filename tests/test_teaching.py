@@ -1,0 +1,299 @@
+"""What a teacher does all term: due dates, penalties, extensions, rosters, and lists that say who stands where."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+from traitlets.config import Config
+
+from autograder.pipeline import intake, late
+from autograder.pipeline.course import Failed
+from autograder.pipeline.grades import QuotedExport
+from autograder.pipeline.late import LatePolicy
+from autograder.pipeline.plan import _decisive
+from autograder.pipeline.standing import GRADED, NOT_GRADED, NOT_HANDED_IN, released, standings
+from tests import small_course
+from tests.small_course import DUE, book, due, give, hand_in
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+HOUR, DAY = 3600, 86400
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return small_course.make(tmp_path, monkeypatch)
+
+
+def policy(**settings: Any) -> Config:
+    return Config(LatePolicy=settings, AssignLatePenalties={"plugin_class": LatePolicy})
+
+
+def scores(course: Path, config: Config) -> dict[str, float | None]:
+    with book(course) as gradebook:
+        late.renew(gradebook, config, course)
+        return {one.student: one.score for one in standings(course, gradebook, "lab1")}
+
+
+# --- Time -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds", "taken"),
+    [
+        ({}, 9 * DAY, None),
+        ({"percent": 10}, 1, 1.0),
+        ({"percent": 10}, DAY, 1.0),
+        ({"percent": 10}, DAY + 1, 2.0),
+        ({"percent": 10}, 30 * DAY, 10.0),
+        ({"percent": 2, "per": "hour"}, 5 * HOUR, 1.0),
+        ({"percent": 10, "grace_minutes": 15}, 15 * 60, None),
+        ({"percent": 10, "grace_minutes": 15}, DAY + 15 * 60, 1.0),
+        ({"percent": 10, "most_percent": 50}, 30 * DAY, 5.0),
+        ({"percent": 10, "least_points": 7}, 30 * DAY, 3.0),
+        ({"percent": 10, "least_points": 12}, 30 * DAY, 0.0),
+        ({"penalty_method": "zero"}, 1, 10.0),
+        ({"penalty_method": "zero", "grace_minutes": 15}, 60, None),
+    ],
+)
+def test_what_the_policy_takes_of_ten_points(settings: dict[str, Any], seconds: float, taken: float | None) -> None:
+    plugin = LatePolicy(config=Config(LatePolicy=settings))
+    assert plugin.late_submission_penalty("ann", 10.0, seconds) == taken
+
+
+def test_a_due_date_and_an_extension_count_whenever_they_are_set(course: Path) -> None:
+    """Before or after grading, moved, taken back; and after the score itself has changed."""
+    give(course, "ann", 10.0, hours_late=-1)
+    give(course, "ben", 10.0, hours_late=30)
+    config = policy(percent=10)
+    assert scores(course, config) == {"ann": 10.0, "ben": 10.0}, "no due date yet"
+    due(course, DUE)
+    assert scores(course, config) == {"ann": 10.0, "ben": 8.0}
+    with book(course) as gradebook:
+        grade: Any = gradebook.find_grade("check", "first", "lab1", "ben")
+        grade.manual_score = 5.0
+        gradebook.db.commit()
+    assert scores(course, config)["ben"] == 4.0, "a share of the score by hand"
+    (course / "extensions.csv").write_text("student,lab,until\nben,lab1,2026-11-23 13:00 Europe/Berlin\n")
+    assert scores(course, config)["ben"] == 4.5, "12:00 UTC, of which 18:00 is 6 h late"
+    (course / "extensions.csv").write_text("student,lab,until\nben,lab1,2026-11-23 18:00 UTC\n")
+    assert scores(course, config)["ben"] == 5.0
+    due(course, DUE + timedelta(days=-3))
+    assert scores(course, config) == {"ann": 7.0, "ben": 5.0}, "an extension says until when"
+    (course / "extensions.csv").write_text("student,lab,until\n")
+    assert scores(course, config) == {"ann": 7.0, "ben": 2.5}
+    due(course, None)
+    assert scores(course, config) == {"ann": 10.0, "ben": 5.0}
+
+
+def test_an_extension_before_anything_was_handed_in(course: Path) -> None:
+    due(course, DUE)
+    (course / "extensions.csv").write_text(
+        "student,lab,until\nben,lab1,2026-11-24 12:00 UTC\nbne,lab1,2026-11-24 12:00\n"
+    )
+    with book(course) as gradebook:
+        gradebook.add_student("ben")
+        told: list[str] = []
+        late.renew(gradebook, policy(percent=10), course, say=told.append)
+    assert told == ["extensions.csv: nobody is called 'bne' (lab1)."]
+    give(course, "ben", 10.0, hours_late=47)
+    assert scores(course, policy(percent=10)) == {"ben": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ann,lab1\n", "its first line is to be student,lab,until"),
+        ("student,lab,until\nann,lab9,2026-11-23 12:00\n", "line 2: there is no lab 'lab9'; there are lab1, lab2"),
+        ("student,lab,until\nann,lab1,tomorrow\n", "line 2: until 'tomorrow' is no time; such as"),
+        ("student,lab,until\nann,lab1,2026-11-23\n", "is no time"),
+        ("student,lab,until\nann,lab1\n", "until '' is no time"),
+    ],
+)
+def test_a_wrong_line_of_extensions_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "extensions.csv").write_text(text)
+    with pytest.raises(Failed, match=said):
+        late.extensions(tmp_path, ["lab1", "lab2"])
+
+
+def test_what_being_late_costs_grades_nothing_again() -> None:
+    """The hash of the configuration, by which a rerun finds out what changed."""
+    config = "from x import y\ny(c)\nc.JudgedExecute.timeout = 240\n"
+    assert _decisive(config + "c.LatePolicy.percent = 10  # each day\n") == _decisive(config)
+    assert _decisive(config.replace("240", "10")) != _decisive(config)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(30, "1 min"), (3600, "1 h"), (26 * 3600, "1 d 2 h"), (48 * 3600, "2 d"), (5000, "1 h")]
+)
+def test_how_late_in_words(seconds: float, said: str) -> None:
+    assert late.how_late(seconds) == said
+
+
+# --- People ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "files", "meant"),
+    [
+        (["multi_head"], ["multi_head.ipynb", "multi_head (1).ipynb"], {"multi_head": "multi_head.ipynb"}),
+        (["multi_head"], ["multi_head (1).ipynb"], {"multi_head": "multi_head (1).ipynb"}),
+        (["multi_head"], ["Multi-Head-Copy1.ipynb", "notes.ipynb"], {"multi_head": "Multi-Head-Copy1.ipynb"}),
+        (["multi_head"], ["ann_multi_head_final.IPYNB"], {"multi_head": "ann_multi_head_final.IPYNB"}),
+        (["multi_head"], ["multi_head (1).ipynb", "multi_head (2).ipynb"], {}),
+        (["multi_head"], ["Untitled.ipynb"], {}),
+        (["multi_head"], [".multi_head.ipynb", "multi_head.txt"], {}),
+        (["a", "ab"], ["ab (1).ipynb"], {"ab": "ab (1).ipynb"}),
+        (["a", "ab"], ["a.ipynb", "ab (1).ipynb"], {"a": "a.ipynb", "ab": "ab (1).ipynb"}),
+    ],
+)
+def test_a_file_is_recognised_where_only_one_can_be_meant(
+    tmp_path: Path, names: list[str], files: list[str], meant: dict[str, str]
+) -> None:
+    folder = tmp_path / "ann" / "lab"
+    folder.mkdir(parents=True)
+    for file in files:
+        (folder / file).touch()
+    assert intake.meant(folder, names) == meant
+
+
+def test_nothing_is_recognised_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "ann" / "lab").mkdir(parents=True)
+    (tmp_path / "ann" / "lab" / "multi_head (1).ipynb").touch()
+    (tmp_path / "ben").symlink_to(tmp_path / "ann")
+    assert intake.meant(tmp_path / "ben" / "lab", ["multi_head"]) == {} == intake.meant(tmp_path / "no", ["multi_head"])
+
+
+def exported(course: Path, config: Config) -> dict[tuple[str, str], dict[str, str]]:
+    """grades.csv, by lab and student."""
+    parent = SimpleNamespace(coursedir=SimpleNamespace(root=str(course), course_id="course"), config=config)
+    export = QuotedExport()
+    vars(export)["parent"] = parent
+    export._trait_values["parent"] = parent
+    export.to = str(course / "grades.csv")
+    with book(course) as gradebook:
+        export.export(gradebook)
+    with (course / "grades.csv").open(encoding="utf-8", newline="") as file:
+        return {(row["assignment"], row["student_id"]): row for row in csv.DictReader(file)}
+
+
+def test_not_handed_in_not_graded_and_no_points_are_three_things(course: Path) -> None:
+    give(course, "ann", 0.0)
+    hand_in(course, "ben", "Untitled.ipynb")
+    hand_in(course, "cleo", "first (1).ipynb")
+    with book(course) as gradebook:
+        gradebook.add_student("dan", last_name='Müller, "Dan"')
+        found = {one.student: (one.state, one.score) for one in standings(course, gradebook, "lab1")}
+        whys = {one.student: one.why for one in standings(course, gradebook, "lab1") if one.why}
+    assert found == {
+        "ann": (GRADED, 0.0),
+        "ben": (NOT_GRADED, None),
+        "cleo": (NOT_GRADED, None),
+        "dan": (NOT_HANDED_IN, None),
+    }
+    assert whys["ben"] == "There is 'Untitled.ipynb' in it: the file is to be called first.ipynb."
+    assert "the next run" in whys["cleo"]
+    rows = exported(course, policy())
+    assert {key: (row["status"], row["score"]) for key, row in rows.items()} == {
+        ("lab1", "ann"): ("graded", "0.0"),
+        ("lab1", "ben"): ("not graded", ""),
+        ("lab1", "cleo"): ("not graded", ""),
+        ("lab1", "dan"): ("not handed in", ""),
+    }
+    assert rows["lab1", "dan"]["last_name"] == 'Müller, "Dan"'
+
+
+def test_grades_csv_has_the_labs_that_students_were_given(course: Path) -> None:
+    with book(course) as gradebook:
+        gradebook.add_student("ann")
+        assert released(course, gradebook) == []
+        (course / "outbound" / "lab2").mkdir(parents=True)
+        assert released(course, gradebook, course / "outbound") == ["lab2"]
+    due(course, DUE)
+    config = policy(percent=10)
+    assert {lab for lab, _ in exported(course, config)} == {"lab1"}
+    hand_in(course, "ann")
+    due(course, None)
+    assert {lab for lab, _ in exported(course, config)} == {"lab1"}
+
+
+def test_the_penalty_is_the_same_in_the_table_and_in_grades_csv(course: Path) -> None:
+    give(course, "ann", 10.0, hours_late=1)
+    due(course, DUE)
+    config = policy(percent=10)
+    row = exported(course, config)["lab1", "ann"]
+    assert (row["raw_score"], row["late_submission_penalty"], row["score"]) == ("10.0", "1.0", "9.0")
+    assert float(row["score"]) == scores(course, config)["ann"]
+
+
+# --- A whole term ---------------------------------------------------------------------------------------------------
+
+
+def command(course: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", *arguments], cwd=course, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.full
+def test_a_term(tmp_path: Path) -> None:
+    """Every command of docs/instructors.md in its order, on the course of examples/: roster to scores."""
+    course = tmp_path / "course"
+    shutil.copytree(REPOSITORY / "examples", course, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    lab, db = "lab1_softmax", [sys.executable, "-m", "nbgrader", "db", "assignment", "add"]
+    (course / "class.csv").write_text("student_id,last_name\nann,Ek\nben,Ma\ncleo,Ng\ndan,Ro\n")
+    assert "4 students" in command(course, "roster", "class.csv")
+    assert f"Made {lab} in labs/" in command(course, "labs", lab)
+    assert sorted(path.name for path in (course / "labs").iterdir()) == [lab]
+    for student, area in (("ann", "solutions"), ("ben", "solutions"), ("cleo", "labs")):
+        shutil.copytree(course / area / lab, course / "export" / student)
+        (course / "export" / student / "softmax.ipynb").rename(course / "export" / student / "softmax (1).ipynb")
+        os.utime(course / "export" / student / "softmax (1).ipynb")
+    assert "3 submissions are in submitted/, of 4" in command(course, "collect", lab, "export")
+    (course / "submitted" / "ben" / lab / "timestamp.txt").write_text("2026-11-23 13:00:00 UTC")
+    how = ["--workers", "1", *([] if sys.platform.startswith("linux") else ["--no-isolation"])]
+    said = command(course, "grade", *how)
+    assert "not handed in by 1: dan" in said
+    assert [row["score"] for row in grades(course)] == ["10.0", "10.0", "0.0", ""]
+    assert [row["status"] for row in grades(course)] == ["graded"] * 3 + ["not handed in"]
+
+    subprocess.run([*db, lab, "--duedate=2026-11-22 23:59 Europe/Berlin"], cwd=course, check=True)
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.LatePolicy.percent = 10\n")
+    said = command(course, "grade", *how)
+    assert "graded again" not in said and re.search(r"ben +9\.00 of 10, 1 taken: 14 h late", said), said
+    assert [row["score"] for row in grades(course)] == ["10.0", "9.0", "0.0", ""]
+    page = (course / "feedback" / "ben" / lab / "softmax.html").read_text(encoding="utf-8")
+    assert "(Score: 9.0 / 10.0)" in page and "penalty" in page
+    (course / "extensions.csv").write_text(f"student,lab,until\nben,{lab},2026-11-24 12:00 UTC\n")
+    said = command(course, "grade", *how)
+    assert "graded again" not in said and re.search(r"ben +10\.00 of 10\n", said), said
+    assert "(Score: 10.0 / 10.0)" in (course / "feedback" / "ben" / lab / "softmax.html").read_text(encoding="utf-8")
+    assert "3 scores in the column" in command(course, "scores", "class.csv", lab)
+    assert (course / "class-scores.csv").read_text(encoding="utf-8").splitlines()[2] == "ben,Ma,10"
+
+    path = course / "solutions" / lab / "softmax.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    (cell,) = (cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("points") == 10)
+    cell.metadata.nbgrader.points = 20
+    nbformat.write(notebook, path)
+    said = command(course, "grade", *how)
+    assert f"make labs LAB={lab} renews it" in said and "of 10" in said
+    command(course, "labs", lab)
+    said = command(course, "grade", *how)
+    assert "because the lab has changed" in said and re.search(r"ann +20\.00 of 20", said) and "renews" not in said
+
+
+def grades(course: Path) -> list[dict[str, str]]:
+    with (course / "grades.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
