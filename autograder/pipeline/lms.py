@@ -1,0 +1,335 @@
+"""Canvas and Moodle: what they export of submissions comes in, scores go out in the tables that they import.
+
+Names and files in such an export are students' own. Nothing is unpacked: members that belong to somebody in the
+roster are read up to bounds, and written under names that were looked at.
+"""
+
+import functools
+import lzma
+import os
+import re
+import shutil
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.coursedir import CourseDirectory
+
+from autograder.pipeline import intake, labs, late
+from autograder.pipeline.course import Failed, configuration
+from autograder.pipeline.people import Class, Person, letters, people, read_table
+from autograder.pipeline.standing import released, standings
+
+MAX_MEMBERS = 200_000  # of an export
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+SHOWN = 300  # characters of a name in a list
+# As Moodle calls a student's folder, or begins the name of a file; and Canvas, where files lie in no folders.
+MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d+)_assignsubmission_file(?:_?/|_)(?P<file>[^/].*)", re.DOTALL)
+CANVAS = re.compile(r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<number>\d+)_(?P<file>[^/]+)", re.DOTALL)
+ATTEMPT = re.compile(r"-(\d+)(?=\.\w+$)")  # as Canvas numbers what is handed in once more: multi_head-1.ipynb
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of an export.
+
+    Args:
+        path: within it, with /.
+        size: bytes, as it says itself.
+        time: when it was written (UTC), as far as it says so.
+        read: its content, if that is no more than so many bytes; None otherwise.
+    """
+
+    path: str
+    size: int
+    time: datetime | None
+    read: Callable[[int], bytes | None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file that belongs to somebody: what it is to be called, and what says which of two is the later one."""
+
+    member: Member
+    name: str
+    time: datetime | None
+    order: tuple[int, int]
+    late: bool
+
+
+@contextmanager
+def members(source: Path) -> Generator[Iterator[Member]]:
+    """The files of a zip, or of the folder that it gives; they can be read until the block ends.
+
+    Raises:
+        Failed: it is neither, or has too many.
+    """
+    if source.is_dir():
+        yield _of_folder(source)
+        return
+    try:
+        with zipfile.ZipFile(source) as archive:
+            yield _of_zip(archive)
+    except (OSError, zipfile.BadZipFile) as problem:
+        raise Failed(f"{source} is no folder, and no zip that can be read: {problem}.") from None
+
+
+def _of_folder(source: Path) -> Iterator[Member]:
+    walk = ((Path(folder), file) for folder, _, files in os.walk(source) for file in sorted(files))
+    for count, (folder, file) in enumerate(walk):
+        if count >= MAX_MEMBERS:
+            raise Failed(f"{source} has more than {MAX_MEMBERS} files.")
+        path = folder / file
+        about = path.lstat()
+        if stat.S_ISREG(about.st_mode):
+            time = datetime.fromtimestamp(about.st_mtime, UTC).replace(tzinfo=None)
+            read = functools.partial(intake.read_plain, path)
+            yield Member(path.relative_to(source).as_posix(), about.st_size, time, read)
+
+
+def _of_zip(archive: zipfile.ZipFile) -> Iterator[Member]:
+    entries = archive.infolist()
+    if len(entries) > MAX_MEMBERS:
+        raise Failed(f"{archive.filename} has more than {MAX_MEMBERS} files.")
+    for entry in entries:
+        if not entry.is_dir() and stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG):
+            yield Member(_name(entry), entry.file_size, _time(entry), functools.partial(_content, archive, entry))
+
+
+def _name(entry: zipfile.ZipInfo) -> str:
+    """The name of a member; zips that do not say so mostly write UTF-8 all the same."""
+    if entry.flag_bits & 0x800:
+        return entry.filename
+    try:
+        return entry.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return entry.filename
+
+
+def _time(entry: zipfile.ZipInfo) -> datetime | None:
+    """When a member was written (UTC): a zip has this machine's time, and 1980 where it does not know."""
+    try:
+        return datetime(*entry.date_time).astimezone(UTC).replace(tzinfo=None) if entry.date_time[0] > 1980 else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes | None:
+    """What a member holds, if it is no more than `most` bytes, whatever it says of its size; None otherwise."""
+    if entry.file_size > most:
+        return None
+    try:
+        with archive.open(entry) as file:
+            data = file.read(most + 1)
+    except (*DAMAGED, OSError, ValueError, RuntimeError, EOFError):  # a RuntimeError is a password
+        return None
+    return data if len(data) <= most else None
+
+
+def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) -> list[str]:
+    """Put an export of a lab's submissions into submitted/.
+
+    Canvas's and Moodle's exports are known, and folders STUDENT/FILE. Of two files for one notebook the later counts;
+    so does what lies in submitted/, if it has a later time of handing in.
+
+    Args:
+        course: the course folder.
+        lab: whose submissions.
+        source: a zip or a folder.
+        say: called with a line for what is to be known.
+
+    Returns:
+        what was left out, and why.
+
+    Raises:
+        Failed: there is no such lab, no roster, or nothing that can be read.
+    """
+    labs.chosen(course, [lab])
+    wanted = sorted(path.stem for path in (course / "solutions" / lab).glob("*.ipynb"))
+    pieces: dict[str, list[Piece]] = defaultdict(list)
+    left_out: dict[str, None] = {}  # in order, each once
+    with gradebook(course) as book:
+        roster = Class(book)
+    if not roster.everybody:
+        raise Failed("The gradebook knows no students: python -m autograder roster FILE puts them in.")
+    put = 0
+    with members(source) as found:
+        for member in found:
+            whose, piece = _piece(member, roster, wanted)
+            if piece is None:
+                left_out[whose] = None
+            else:
+                pieces[whose].append(piece)
+        if not pieces:
+            raise Failed(f"{source} holds no submission of anybody in the roster. {'; '.join(list(left_out)[:3])}")
+        for student in sorted(pieces):
+            if why := _put(course, lab, student, pieces[student], source):
+                left_out[f"{student}: {why}"] = None
+            else:
+                put += 1
+    say(f"{lab}: {put} submissions are in submitted/, of {len(roster.everybody)} students in the roster.")
+    if late_ones := sorted(who for who, found in pieces.items() if any(one.late for one in found)):
+        say(
+            f"Canvas says LATE, but not when: {', '.join(late_ones)}. submitted/STUDENT/{lab}/timestamp.txt can say it."
+        )
+    return list(left_out)
+
+
+def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece | None]:
+    """Whose a file is, and what it is; or what to say of one that is left out."""
+    shown = "".join(c if c.isprintable() else "_" for c in member.path)[:SHOWN]
+    top = member.path.partition("/")[0]
+    if found := MOODLE.fullmatch(member.path):
+        who, time, order = Person("", found["name"]), member.time, int(found["number"])
+        said = found["name"]
+    elif found := CANVAS.fullmatch(PurePosixPath(member.path).name):
+        # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
+        who, time, order = Person("", "", found["name"], "", found["user"]), None, int(found["number"])
+        said = found["name"]
+    else:
+        who, time, order, said = Person(top), None, 0, top
+    student = roster.find(who)
+    name = found["file"] if found else member.path.partition("/")[2]
+    if student is None:
+        said = "".join(c if c.isprintable() else "_" for c in said)[:SHOWN]
+        return f"{said}: nobody in the roster, or several, may be meant by this name", None
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if not _harmless(parts, name):
+        return f"{shown}: no file can be called so", None
+    attempt = ATTEMPT.search(name)
+    if name.lower().endswith(".ipynb") and len(parts) == 1:
+        within = [one for one in wanted if letters(one) in letters(name)]
+        name = f"{max(within, key=len)}.ipynb" if within else name
+    late_mark = bool(found and "late" in found.groupdict() and found["late"])
+    where = PurePosixPath(*PurePosixPath(name.replace("\\", "/")).parts).as_posix()
+    return student, Piece(member, where, time, (order, int(attempt[1]) if attempt else 0), late_mark)
+
+
+def _harmless(parts: tuple[str, ...], name: str) -> bool:
+    """Whether a path lies within its folder, on every system, and is one that the grader would look at."""
+    if not parts or len(parts) > intake.MAX_DEPTH or len(os.fsencode(name)) > intake.MAX_PATH or not name.isprintable():
+        return False
+    return not any(one.startswith(".") or one.endswith((".", " ")) or set(one) & set(':/\\*?"<>|') for one in parts)
+
+
+def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path) -> str:
+    """Have submitted/STUDENT/LAB hold these files and nothing else; why not, as a clause, or ""."""
+    target = course / "submitted" / student / lab
+    if (link := next((one for one in (target.parent, target) if one.is_symlink()), None)) is not None:
+        return f"{link.relative_to(course)} is a link"
+    if len(pieces) > intake.MAX_FILES:
+        return f"more than {intake.MAX_FILES} files"
+    times = [one.time for one in pieces if one.time]
+    when = max(times) if times else None
+    before, _ = intake.handed_in_at(target)
+    if before and when and before > when:
+        return f"what lies in submitted/ was handed in later, at {before} UTC"
+    (course / ".headroom").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="collect-", dir=course / ".headroom") as folder:
+        fresh = Path(folder) / lab
+        fresh.mkdir()
+        left = intake.MAX_SUM
+        for piece in sorted(pieces, key=lambda one: (one.time or datetime.min, *one.order)):
+            data = piece.member.read(min(left, intake.MAX_FILE))
+            if data is None:
+                return f"{piece.name[:SHOWN]} of {source.name} cannot be read, or is too large"
+            left -= len(data)
+            path = fresh / piece.name
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                return f"{piece.name[:SHOWN]} is both a file and a folder"
+        if when:
+            (fresh / intake.STAMP).write_text(f"{when.isoformat(' ', 'seconds')} UTC\n", encoding="utf-8")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.rename(target)
+    return ""
+
+
+def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Callable[[str], None]) -> list[str]:
+    """Write scores into a table that Canvas or Moodle exported, for it to import: same rows, columns and spelling.
+
+    A lab's scores go into the column of its name, with or without Canvas's number behind it, or into a new one; those
+    of one lab into the column Grade of Moodle's grading worksheet. Who has no score keeps what stands there.
+
+    Args:
+        course: the course folder.
+        path: the table.
+        chosen: labs; all that students have been given if empty.
+        to: the file to write; beside the table if None.
+        say: called with a line for what is to be known.
+
+    Returns:
+        students with a score whom no row is about.
+
+    Raises:
+        Failed: the table cannot be read, or a worksheet is to hold several labs.
+    """
+    config = configuration(course)
+    labs.chosen(course, chosen)
+    table = read_table(path)
+    persons = people(table)
+    with gradebook(course) as book:
+        late.renew(book, config, course, chosen, say)
+        names = chosen or released(course, book)
+        roster = Class(book)
+        try:
+            known = {lab: standings(course, book, lab) for lab in names}
+            most: dict[str, Any] = {lab: book.find_assignment(lab).max_score for lab in names}
+        except MissingEntry as problem:
+            raise Failed(f"{problem}: make labs tells the gradebook.") from None
+    worksheet = table.place(("grade", "bewertung")) if table.place(("identifier", "id")) else []
+    if worksheet and len(names) != 1:
+        raise Failed(f"{path} is a worksheet of one lab: name it, one of {', '.join(names)}.")
+    rows = {student: n for n, one in enumerate(persons) if one and (student := roster.find(one))}
+    missing: dict[str, None] = {}
+    for lab in names:
+        place = worksheet[0] if worksheet else _column(table.columns, lab)
+        if place == len(table.columns):
+            table.columns.append(lab)
+            for row, person in zip(table.rows, persons, strict=True):
+                of_points = person is None and row[0].strip().casefold() == "points possible"
+                row.append(_points(most[lab]) if of_points else "")
+        count = 0
+        for one in known[lab]:
+            if one.score is None:
+                continue
+            if one.student in rows:
+                table.rows[rows[one.student]][place] = _points(one.score)
+                count += 1
+            else:
+                missing[one.student] = None
+        say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
+    to = to or path.with_name(f"{path.stem}-scores.csv")
+    to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
+    say(f"Written to {to}")
+    return list(missing)
+
+
+def _column(columns: list[str], lab: str) -> int:
+    """The place of a lab's column; after the last, if it has none."""
+    return next(
+        (n for n, one in enumerate(columns) if re.fullmatch(rf"{re.escape(lab)}( \(\d+\))?", one.strip())), len(columns)
+    )
+
+
+def _points(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def gradebook(course: Path) -> Gradebook:
+    """The course's gradebook, made where there is none."""
+    config = configuration(course)
+    directory = CourseDirectory(config=config)
+    return Gradebook(directory.db_url, directory.course_id)

@@ -1,0 +1,202 @@
+"""Who is in the class: a roster from Canvas, Moodle or a plain list, and whom a name in another file means."""
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbgrader.api import Gradebook
+
+from autograder.pipeline.course import Failed
+from autograder.pipeline.intake import unusable
+
+MAX_TABLE = 20_000_000  # bytes
+# What the columns are called, in small letters: in nbgrader and plain lists, in Canvas, in Moodle (English, German).
+# The first that a table has, and a row fills, counts.
+NAMES = {
+    "id": ("student_id", "sis login id", "username", "anmeldename", "sis user id", "id number", "id-nummer", "student"),
+    "first_name": ("first_name", "first name", "vorname"),
+    "last_name": ("last_name", "last name", "surname", "nachname"),
+    "email": ("email", "email address", "e-mail", "e-mail-adresse"),
+    "whole_name": ("full name", "vollständiger name", "name"),
+}
+NO_PERSON = ("points possible", "student, test")  # in Canvas's first column: of rows that are nobody
+
+
+@dataclass
+class Table:
+    """A CSV file as its rows, and how it was written, so that it can be written alike.
+
+    Args:
+        columns: its header.
+        rows: the others, each as long as the header.
+        delimiter: between two fields.
+        encoding: of the file.
+    """
+
+    columns: list[str]
+    rows: list[list[str]]
+    delimiter: str
+    encoding: str
+
+    def text(self) -> str:
+        """The file's text."""
+        out = io.StringIO(newline="")
+        csv.writer(out, delimiter=self.delimiter).writerows([self.columns, *self.rows])
+        return out.getvalue()
+
+    def place(self, names: Iterable[str]) -> list[int]:
+        """The columns with one of these names (in small letters), in the order of the names."""
+        known = [one.strip().casefold() for one in self.columns]
+        return [known.index(name) for name in names if name in known]
+
+
+def read_table(path: Path) -> Table:
+    """Read a CSV file as spreadsheets, Canvas and Moodle write it: UTF-8, UTF-16 or Windows-1252; , ; or tabs.
+
+    Raises:
+        Failed: it cannot be read, or is no table.
+    """
+    try:
+        if path.stat().st_size > MAX_TABLE:
+            raise Failed(f"{path} is larger than {MAX_TABLE // 10**6} MB: it is no list of a class.")
+        data = path.read_bytes()
+    except OSError as problem:
+        raise Failed(f"{path} cannot be read: {problem.strerror}.") from None
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig" if data[:1] == b"\xef" else "utf-8"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        encoding = "cp1252"
+        text = data.decode(encoding, "replace")
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(row)]
+    except csv.Error as problem:
+        raise Failed(f"{path} is no CSV file: {problem}.") from None
+    if not rows:
+        raise Failed(f"{path} is empty.")
+    width = max(map(len, rows))
+    columns, *rows = [row + [""] * (width - len(row)) for row in rows]
+    return Table(columns, rows, delimiter, encoding)
+
+
+@dataclass(frozen=True)
+class Person:
+    """A student. `id` is also the name of their folder in submitted/; the rest may be ""."""
+
+    id: str
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    lms_user_id: str = ""
+
+
+def people(table: Table) -> list[Person | None]:
+    """The person that each row is about; None for a row that is about none, as Canvas's "Points Possible".
+
+    Raises:
+        Failed: there is no column by which a student could be called.
+    """
+    canvas = "sis login id" in [one.strip().casefold() for one in table.columns]
+    places = {what: table.place(names) for what, names in NAMES.items()}
+    ids = table.place(("lms_user_id",))
+    if canvas:
+        ids, places["whole_name"] = table.place(("id",)), table.place(("student",))
+        places["id"] = table.place(("sis login id", "sis user id", "id"))
+    elif not places["id"]:
+        places["id"] = table.place(("id",)) or places["email"]  # "ann" of ann@uni.edu
+    if not places["id"] and not places["whole_name"]:
+        wanted = "student_id, or as Canvas and Moodle call it: SIS Login ID, Username, ID number, Email address"
+        raise Failed(f"None of the columns {', '.join(table.columns)} says what a student is called. Needed: {wanted}.")
+
+    def person(row: list[str]) -> Person | None:
+        found = {what: next((row[one].strip() for one in of if row[one].strip()), "") for what, of in places.items()}
+        whole = found.pop("whole_name")
+        if (not any(found.values()) and not whole) or whole.casefold() in NO_PERSON:
+            return None
+        if whole and not found["last_name"]:
+            last, comma, first = whole.partition(",")
+            found["first_name"], found["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
+        if not found["id"] or places["id"] == places["email"]:
+            found["id"] = found["email"].partition("@")[0]
+        lms = next((row[one].strip() for one in ids), "")
+        return Person(**{name: text.strip() for name, text in found.items()}, lms_user_id=lms)
+
+    return [person(row) for row in table.rows]
+
+
+def enrol(gradebook: Gradebook, path: Path) -> list[Person]:
+    """Put everybody whom a table lists into the gradebook. Those who are in it are renewed, nobody is removed.
+
+    Args:
+        gradebook: which is open.
+        path: the table.
+
+    Returns:
+        who is listed.
+
+    Raises:
+        Failed: the table cannot be read, lists nobody, or somebody twice, or under a name that no folder can have.
+    """
+    listed = [one for one in people(read_table(path)) if one]
+    seen: dict[str, Person] = {}
+    for one in listed:
+        if not one.id:
+            raise Failed(f"{path}: {one.first_name} {one.last_name} has no student_id, login or e-mail address.")
+        if why := unusable(one.id) or ("It contains a /." if set(one.id) & set("/\\") else None):
+            raise Failed(f"{path}: no folder can be called {one.id!r}. {why}")
+        if seen.setdefault(one.id, one) != one:
+            raise Failed(f"{path}: two students are called {one.id!r}.")
+    if not seen:
+        raise Failed(f"{path} lists nobody.")
+    for one in seen.values():
+        about = {name: text for name, text in vars(one).items() if name != "id" and text}
+        gradebook.update_or_create_student(one.id, **about)
+    return list(seen.values())
+
+
+class Class:
+    """Finds the student that another file means: by id, by the LMS's number, by e-mail address, or by name.
+
+    Args:
+        gradebook: which is open, and has the roster.
+    """
+
+    def __init__(self, gradebook: Gradebook) -> None:
+        # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
+        students: list[Any] = list(gradebook.students)
+        self.everybody = [
+            Person(one.id, one.first_name or "", one.last_name or "", one.email or "", one.lms_user_id or "")
+            for one in students
+        ]
+        self._by: dict[tuple[str, str], set[str]] = {}
+        for one in self.everybody:
+            names = (f"{one.last_name} {one.first_name}", f"{one.first_name} {one.last_name}")
+            for kind, text in (
+                ("id", one.id),
+                ("lms", one.lms_user_id),
+                ("email", one.email.casefold()),
+                *(("name", letters(name)) for name in names),
+            ):
+                if text:
+                    self._by.setdefault((kind, text), set()).add(one.id)
+
+    def find(self, person: Person) -> str | None:
+        """The id of the only student whom this may mean; None if there is none, or several."""
+        names = (f"{person.last_name} {person.first_name}", f"{person.first_name} {person.last_name}")
+        kinds = [("lms", person.lms_user_id), ("email", person.email.casefold()), ("id", person.id)]
+        for key in (*kinds, *(("name", letters(name)) for name in names)):
+            if key[1] and len(found := self._by.get(key, set())) == 1:
+                return next(iter(found))
+        return None
+
+
+def letters(name: str) -> str:
+    """What two spellings of one name have in common: small letters and digits, composed as Unicode composes them."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())

@@ -1,0 +1,295 @@
+"""Rosters, submissions and scores as Canvas and Moodle have them: what comes in, what goes out, what stays out."""
+
+import csv
+import io
+import os
+import stat
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from autograder.pipeline import intake, lms, people
+from autograder.pipeline.course import Failed
+from tests import small_course
+from tests.small_course import book, due, give
+
+CANVAS = '''\
+Student,ID,SIS User ID,SIS Login ID,Section,lab1 (4711),Final Score
+    Points Possible,,,,,10,(read only)
+"Müller, Dan ""D.""",101,u-1,dan,"A, 1",,
+"O'Hara, Zoë",102,u-2,zoe,A,3,
+"von der Berg, Anna Maria",103,u-3,anna,A,,
+"Student, Test",104,,,A,,
+'''
+MOODLE_PEOPLE = '''\
+First name,Last name,ID number,Email address,Groups
+"Dan ""D.""",Müller,dan,dan@uni.example,
+Zoë,O'Hara,zoe,zoe@uni.example,
+Anna Maria,von der Berg,,anna@uni.example,"1, 2"
+'''
+MOODLE_WORKSHEET = """\
+Identifier,Full name,Email address,Status,Grade,Maximum Grade,Last modified (grade),Feedback comments
+Participant 9001,"Dan ""D."" Müller",dan@uni.example,Submitted,,10.00,-,
+Participant 9002,Zoë O'Hara,zoe@uni.example,Submitted,,10.00,-,"well, done"
+Participant 9003,Anna Maria von der Berg,anna@uni.example,No submission,,10.00,-,
+"""
+PLAIN = "student_id;last_name;first_name\ndan;Müller;Dan\nzoe;O'Hara;Zoë\n"
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return small_course.make(tmp_path, monkeypatch)
+
+
+def enrolled(course: Path, text: str, encoding: str = "utf-8") -> dict[str, people.Person]:
+    (course / "class.csv").write_text(text, encoding=encoding)
+    with book(course) as gradebook:
+        people.enrol(gradebook, course / "class.csv")
+        return {one.id: one for one in people.Class(gradebook).everybody}
+
+
+def zipped(path: Path, files: dict[str, bytes], when: tuple[int, ...] = (2026, 11, 22, 9, 30, 0)) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, when), data)
+    return path
+
+
+def there(course: Path) -> dict[str, str]:
+    files = [path for path in (course / "submitted").rglob("*") if path.is_file() and path.name != intake.STAMP]
+    return {path.relative_to(course / "submitted").as_posix(): path.read_text() for path in files}
+
+
+# --- The roster -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("text", [CANVAS, MOODLE_PEOPLE, PLAIN])
+def test_a_roster_is_read_as_it_comes(course: Path, text: str, encoding: str) -> None:
+    found = enrolled(course, text, encoding)
+    assert {*found} == ({"dan", "zoe"} if text == PLAIN else {"dan", "zoe", "anna"})
+    assert (found["dan"].last_name, found["zoe"].first_name) == ("Müller", "Zoë")
+    if text == CANVAS:
+        assert found["dan"].first_name == 'Dan "D."' and found["dan"].lms_user_id == "101"
+    if text == MOODLE_PEOPLE:
+        assert found["anna"].last_name == "von der Berg", "called by their e-mail address"
+
+
+def test_a_roster_that_is_read_again_keeps_scores_and_forgets_nobody(course: Path) -> None:
+    give(course, "dan", 7.0)
+    enrolled(course, PLAIN)
+    found = enrolled(course, "student_id,last_name\ndan,Maier\n")
+    assert {*found} == {"dan", "zoe"} and found["dan"].last_name == "Maier" and found["dan"].first_name == "Dan"
+    with book(course) as gradebook:
+        assert gradebook.find_submission("lab1", "dan").score == 7.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("colour,size\nred,3\n", "None of the columns colour, size says what a student is called"),
+        ("student_id\n../evil\n", "no folder can be called '../evil'"),
+        ("student_id\na/b\n", "no folder can be called 'a/b'"),
+        ("student_id,email\nann,a@x\nann,b@x\n", "two students are called 'ann'"),
+        ("student_id,last_name\n,Maier\n", "has no student_id, login or e-mail"),
+        ("student_id\n", "lists nobody"),
+    ],
+)
+def test_a_roster_that_cannot_be_used_says_why(course: Path, text: str, said: str) -> None:
+    with pytest.raises(Failed, match=said):
+        enrolled(course, text)
+
+
+# --- Submissions in -------------------------------------------------------------------------------------------------
+
+FROM_CANVAS = {
+    "müllerdand_101_555_first.ipynb": b"old",
+    "müllerdand_101_555_first-1.ipynb": b"new",
+    "müllerdand_101_555_data.csv": b"1,2",
+    "oharazoë_LATE_102_556_My first (2).ipynb": b"zoe's",
+    "somebodyelse_999_557_first.ipynb": b"whose?",
+}
+FROM_MOODLE = {
+    'Dan "D." Müller_9001_assignsubmission_file_/first.ipynb': b"dan's",
+    "Zoë O'Hara_9002_assignsubmission_file_first.ipynb": b"zoe's",
+    "Anna Maria von der Berg_9003_assignsubmission_file_/first (1).ipynb": b"anna's",
+    "Anna Maria von der Berg_9003_assignsubmission_file_/more/data.csv": b"3",
+    "Some Body_9004_assignsubmission_file_/first.ipynb": b"whose?",
+}
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_an_export_of_canvas(course: Path, as_folder: bool) -> None:
+    enrolled(course, CANVAS)
+    source = zipped(course / "submissions.zip", FROM_CANVAS)
+    if as_folder:
+        zipfile.ZipFile(source).extractall(course / "export")
+        source = course / "export"
+    told: list[str] = []
+    left = lms.collect(course, "lab1", source, told.append)
+    assert there(course) == {
+        "dan/lab1/first.ipynb": "new",
+        "dan/lab1/data.csv": "1,2",
+        "zoe/lab1/first.ipynb": "zoe's",
+    }
+    assert left == ["somebodyelse: nobody in the roster, or several, may be meant by this name"]
+    assert told[0] == "lab1: 2 submissions are in submitted/, of 3 students in the roster."
+    assert "LATE, but not when: zoe" in told[1]
+    assert not list((course / "submitted").rglob(intake.STAMP)), "times in Canvas's zip are those of the export"
+
+
+def test_an_export_of_moodle(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    left = lms.collect(course, "lab1", zipped(course / "submissions.zip", FROM_MOODLE), print)
+    assert there(course) == {
+        "dan/lab1/first.ipynb": "dan's",
+        "zoe/lab1/first.ipynb": "zoe's",
+        "anna/lab1/first.ipynb": "anna's",
+        "anna/lab1/more/data.csv": "3",
+    }
+    assert [line.split(":")[0] for line in left] == ["Some Body"]
+    when, remarks = intake.handed_in_at(course / "submitted" / "dan" / "lab1")
+    assert when == datetime(2026, 11, 22, 9, 30).astimezone(UTC).replace(tzinfo=None) and remarks == []
+
+
+def test_the_latest_wins_over_what_is_there_already(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    name = next(iter(FROM_MOODLE))
+    lms.collect(course, "lab1", zipped(course / "b.zip", {name: b"second"}, (2026, 11, 22, 10, 0, 0)), print)
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", {name: b"first"}, (2026, 11, 21, 10, 0, 0)), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "second"} and "was handed in later" in left[0]
+    assert lms.collect(course, "lab1", zipped(course / "c.zip", {name: b"third"}, (2026, 11, 23, 9, 0, 0)), print) == []
+    assert there(course) == {"dan/lab1/first.ipynb": "third"}
+
+
+def test_two_of_one_name_are_mistaken_for_nobody(course: Path) -> None:
+    enrolled(course, "student_id,first_name,last_name\nkim1,Kim,Lee\nkim2,Kim,Lee\nbo,Bo,Ek\n")
+    files = {"Kim Lee_1_assignsubmission_file_/first.ipynb": b"1", "Bo Ek_2_assignsubmission_file_/first.ipynb": b"2"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert {*there(course)} == {"bo/lab1/first.ipynb"} and "or several" in left[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../evil",
+        "/etc/evil",
+        "a/../../evil",
+        "..\\..\\evil",
+        "C:\\evil",
+        "C:evil",
+        ".evil",
+        "\x1b[2J",
+        "x/" * 40 + "x",
+    ],
+)
+def test_nothing_is_written_outside_of_a_students_folder(course: Path, name: str) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    before = {*course.parent.rglob("*")}
+    top = 'Dan "D." Müller_9001_assignsubmission_file_/'
+    files = {top + "first.ipynb": b"dan's", top + name: b"evil", name: b"evil"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert len(left) >= 1 and "\x1b" not in "".join(left)
+    new = {one for one in {*course.parent.rglob("*")} - before if one.is_file() and one.name != "a.zip"}
+    assert all(one.is_relative_to(course / "submitted" / "dan" / "lab1") for one in new)
+    assert "first.ipynb" in {one.name for one in new} and not any("evil" in one.name for one in new)
+
+
+def test_bombs_links_and_damage_cost_their_own_submission_alone(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    monkeypatch.setattr(intake, "MAX_FILE", 1000)
+    dan, zoe, anna = (name.partition("/")[0].removesuffix("first.ipynb") for name in list(FROM_MOODLE)[:3])
+    source = course / "a.zip"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{dan}/first.ipynb", b"0" * 10**6)
+        link = zipfile.ZipInfo(f"{zoe}link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+        archive.writestr(f"{zoe}first.ipynb", b"zoe's")
+        archive.writestr(zipfile.ZipInfo(f"{anna}/first.ipynb"), b"anna's own words")
+    source.write_bytes(source.read_bytes().replace(b"anna's own words", b"anna's owm words"))
+    left = lms.collect(course, "lab1", source, print)
+    assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
+    assert [line.split(":")[0] for line in left] == ["anna", "dan"] and "too large" in left[1]
+
+
+def test_what_cannot_be_collected_says_why(course: Path) -> None:
+    source = zipped(course / "a.zip", FROM_CANVAS)
+    with pytest.raises(Failed, match="knows no students: python -m autograder roster"):
+        lms.collect(course, "lab1", source, print)
+    enrolled(course, PLAIN)
+    with pytest.raises(Failed, match="There is no lab lab9"):
+        lms.collect(course, "lab9", source, print)
+    with pytest.raises(Failed, match="no zip that can be read"):
+        lms.collect(course, "lab1", course / "class.csv", print)
+    with pytest.raises(Failed, match="no submission of anybody in the roster"):
+        lms.collect(course, "lab1", zipped(course / "b.zip", {"x_9_9_first.ipynb": b""}), print)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links")
+def test_a_link_in_submitted_is_not_followed(course: Path) -> None:
+    enrolled(course, PLAIN)
+    (course / "elsewhere").mkdir()
+    (course / "submitted").mkdir()
+    (course / "submitted" / "dan").symlink_to(course / "elsewhere")
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", {"dan/first.ipynb": b"1"}), print)
+    assert left == ["dan: submitted/dan is a link"] and not list((course / "elsewhere").iterdir())
+
+
+# --- Scores out -----------------------------------------------------------------------------------------------------
+
+
+def filled(course: Path, text: str, labs: list[str], encoding: str = "utf-8") -> list[dict[str, str]]:
+    (course / "export.csv").write_text(text, encoding=encoding)
+    lms.fill(course, course / "export.csv", labs, None, print)
+    with (course / "export-scores.csv").open(encoding=encoding, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_scores_go_into_canvas_own_table(course: Path, encoding: str) -> None:
+    """Round trip: every other field as it was, umlauts, commas and quotes included."""
+    enrolled(course, CANVAS)
+    give(course, "dan", 8.5)
+    give(course, "anna", 0.0)
+    rows = filled(course, CANVAS, [], encoding)
+    before = list(csv.DictReader(io.StringIO(CANVAS)))
+    assert [row.pop("lab1 (4711)") for row in rows] == ["10", "8.5", "3", "0", ""], "zoe's stays: nothing was handed in"
+    for row in before:
+        del row["lab1 (4711)"]
+    assert rows == before
+
+
+def test_a_lab_without_a_column_gets_one_with_its_points(course: Path) -> None:
+    text = CANVAS.replace("lab1 (4711)", "Quiz 1 (9)")
+    enrolled(course, text)
+    give(course, "dan", 8.5)
+    rows = filled(course, text, ["lab1"])
+    assert [row["lab1"] for row in rows] == ["10", "8.5", "", "", ""] and rows[2]["Quiz 1 (9)"] == "3"
+
+
+def test_scores_after_penalties_go_into_moodles_worksheet(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    give(course, "dan", 10.0, hours_late=1)
+    give(course, "zoe", 4.0)
+    due(course, datetime(2026, 11, 22, 12, 0))
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.AssignLatePenalties.plugin_class = 'autograder.pipeline.late.LatePolicy'\n")
+        config.write("c.LatePolicy.percent = 10\n")
+    rows = filled(course, MOODLE_WORKSHEET, ["lab1"])
+    assert [row["Grade"] for row in rows] == ["9", "4", ""]
+    assert rows[1]["Feedback comments"] == "well, done" and rows[0]["Full name"] == 'Dan "D." Müller'
+    with book(course) as gradebook:
+        gradebook.update_or_create_assignment("lab2", duedate=datetime(2026, 12, 1))
+    with pytest.raises(Failed, match="worksheet of one lab: name it, one of lab1, lab2"):
+        filled(course, MOODLE_WORKSHEET, [])
+
+
+def test_a_score_without_a_row_is_named(course: Path) -> None:
+    enrolled(course, PLAIN)
+    give(course, "eve", 5.0)
+    (course / "export.csv").write_text(PLAIN)
+    assert lms.fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve"]
