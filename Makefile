@@ -6,67 +6,18 @@ else
 HERE := .venv/bin
 endif
 
-.PHONY: help setup lab test test-all check types style labs grade bench book format constraints
+.PHONY: help setup lab
 
-help:
+help::
 	@echo "make lab          open the course in JupyterLab"
-	@echo "make test         the quick tests, with every notebook at a small scale: about 7 minutes on two cores"
-	@echo "make test-all     the quick tests, then all others, at full scale: 50 minutes"
-	@echo "make check        format, lint, spelling, types of the Python and JavaScript code"
 	@echo "make setup        only set up the environment in .venv"
-	@echo "make labs         make the students' labs/ from solutions/"
-	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
-	@echo "make bench        measure, and write benchmarks/results/"
-	@echo "make book         build the website in build/book/html, lectures executed"
-	@echo "make format       clean the notebooks for storing, format and check the code"
-	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
+
+# For instructors and contributors; students do not get it.
+-include development.mk
 
 setup:
 	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, then run this again." >&2; exit 1; }
 	@$(PYTHON) bootstrap.py
 
 lab: setup
-	@$(HERE)/python -m headroom lab
-
-# pytest ends with 5 where none of the files that TESTS names holds a test of that kind.
-test: setup
-	@$(HERE)/python -m pytest -m "not full" $(TESTS) || [ $$? -eq 5 ]
-
-test-all: test
-	@$(HERE)/python -m pytest -m full $(TESTS) || [ $$? -eq 5 ]
-
-# The types take as long as all else together.
-check: setup
-	@$(MAKE) --no-print-directory -j2 types style
-
-types:
-	@$(HERE)/basedpyright --pythonpath $(HERE)/python
-
-style:
-	@$(HERE)/python -m ruff format --check --quiet .
-	@$(HERE)/python -m ruff check --quiet .
-	@$(HERE)/python -m headroom clean --check
-	@$(HERE)/codespell
-	@$(HERE)/python tests/javascript.py
-
-labs: setup
-	@$(HERE)/python -m autograder labs
-
-grade: setup
-	@$(HERE)/python -m autograder grade $(LAB)
-
-bench: setup
-	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"
-	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
-
-book: setup
-	@$(HERE)/python -c "import myst_nb, pydata_sphinx_theme" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[book]"
-	@$(HERE)/python -m website.build
-
-format: setup
-	@$(HERE)/python -m headroom clean
-	@$(HERE)/python -m ruff format .
-	@$(HERE)/python -m ruff check --fix .
-
-constraints:
-	@$(PYTHON) bootstrap.py --renew
+	@$(HERE)/python -m headroom lab $(if $(INSTRUCTOR),--instructor)

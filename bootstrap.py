@@ -315,7 +315,9 @@ def install(root, state, renew):
     print("Installing the course's packages (a first setup downloads up to 3 GB on Linux) ...", flush=True)
     pinned = [] if renew or not os.path.exists(os.path.join(root, "constraints.txt")) else ["-c", "constraints.txt"]
     # The constraints cover what `make bench` and `make book` add, so an environment made to write them holds that too.
-    pip_install(root, pinned + ["-e", ".[test,bench,book]" if renew else ".[test]"], scratch)
+    # What students get of the course has no tests, and needs nothing for them.
+    usual = ".[test]" if os.path.isdir(os.path.join(root, "tests")) else "."
+    pip_install(root, pinned + ["-e", ".[test,bench,book]" if renew else usual], scratch)
     if renew:
         write_constraints(root)
     shutil.rmtree(scratch, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The grader's commands: `check` for one notebook, `labs` to make the labs, `grade` to grade what was handed in."""
+"""The grader's commands: `check` for one notebook; the others for a class, in the order in which a term needs them."""
 
 import argparse
 import sys
@@ -14,7 +14,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     check.add_argument("notebook", type=Path, help="such as labs/lab02_multi_head/multi_head.ipynb")
     labs = commands.add_parser("labs", help="make labs/ from solutions/, and tell the gradebook about them")
+    labs.add_argument("labs", nargs="*", metavar="LAB", help="such as lab02_multi_head; all when none is named")
     labs.add_argument("--check", action="store_true", help="only say which labs differ; exit status 1 if any does")
+    roster = commands.add_parser("roster", help="put a class into the gradebook, from a CSV file")
+    roster.add_argument("file", type=Path, help="as Canvas or Moodle exports it, or with student_id,first_name,…")
+    copy = commands.add_parser("student-copy", help="make a folder and a zip of what students get, without answers")
+    copy.add_argument("folder", type=Path, nargs="?", help="such as build/headroom-students")
+    collect = commands.add_parser("collect", help="put what Canvas or Moodle exported into submitted/")
+    collect.add_argument("lab", metavar="LAB", help="such as lab02_multi_head")
+    collect.add_argument("file", type=Path, help="the zip of all submissions, or the folder that it gives")
     grade = commands.add_parser("grade", help="autograde what lies in submitted/, write feedback/ and grades.csv")
     grade.add_argument("labs", nargs="*", metavar="LAB", help="such as lab02_multi_head; all when none is named")
     grade.add_argument(
@@ -33,31 +41,52 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="NAME",
         help="grade everything of a student, a lab or an exercise again; can be given more than once",
     )
+    scores = commands.add_parser("scores", help="write scores into a CSV file that Canvas or Moodle exported")
+    scores.add_argument("file", type=Path, help="a gradebook, a grading worksheet or a list of participants")
+    scores.add_argument("labs", nargs="*", metavar="LAB", help="all that were handed out, when none is named")
+    scores.add_argument("--to", type=Path, help="the file to write; FILE-scores.csv if not given")
     chosen = parser.parse_args(arguments)
 
-    # Imported only now: nbgrader takes a second.
     from autograder.course import NoCourse
-    from autograder.pipeline import checking, grading
-    from autograder.pipeline import labs as making
-    from autograder.pipeline.course import Failed, course_root
+    from autograder.pipeline.course import Failed
 
     try:
-        if chosen.command == "check":
-            return 0 if checking.check_notebook(chosen.notebook) else 1
-        course = course_root(Path.cwd())
-        if chosen.command == "grade":
-            missing = grading.grade(
-                course, chosen.labs, not chosen.no_isolation, chosen.workers, chosen.scheduler, chosen.regrade
-            )
-            return _say(missing, "not graded, or without its feedback page")
-        if chosen.check:
-            return _say(making.differing(course, _tell), "differs from solutions/; make labs renews it")
-        names = making.names(course)
-        making.generate(course, names, say=_tell)
-        print(f"Made {', '.join(names)} in labs/; gradebook.db knows them.")
+        return _run(chosen)
     except (Failed, NoCourse) as problem:
         print(problem, file=sys.stderr)
         return 1
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    # Imported only now: nbgrader takes a second.
+    from autograder.pipeline import checking, grading, lms, people, student_copy
+    from autograder.pipeline import labs as making
+    from autograder.pipeline.course import course_root
+
+    if chosen.command == "check":
+        return 0 if checking.check_notebook(chosen.notebook) else 1
+    course = course_root(Path.cwd())
+    if chosen.command == "grade":
+        missing = grading.grade(
+            course, chosen.labs, not chosen.no_isolation, chosen.workers, chosen.scheduler, chosen.regrade
+        )
+        return _say(missing, "not graded, or without its feedback page")
+    if chosen.command == "roster":
+        with lms.gradebook(course) as book:
+            listed = people.enrol(book, chosen.file)
+        print(f"{len(listed)} students are in the gradebook, as {', '.join(one.id for one in listed[:3])}, …")
+    elif chosen.command == "student-copy":
+        print(*student_copy.make(course, chosen.folder), sep="\n")
+    elif chosen.command == "collect":
+        return _say(lms.collect(course, chosen.lab, chosen.file, _tell), "left out")
+    elif chosen.command == "scores":
+        return _say(lms.fill(course, chosen.file, chosen.labs, chosen.to, _tell), "no row of this table")
+    elif chosen.check:
+        return _say(making.differing(course, _tell), "differs from solutions/; make labs renews it")
+    else:
+        names = making.chosen(course, chosen.labs)
+        making.generate(course, names, say=_tell)
+        print(f"Made {', '.join(names)} in labs/; gradebook.db knows them.")
     return 0
 
 

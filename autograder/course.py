@@ -7,6 +7,7 @@ The engine knows none. A course says so in the `pyproject.toml` of its folder, a
     importable = ["plots.py"]       # files and folders, from there, that graded notebooks may import: nothing secret
     warm = ["plots"]                # of these, the modules that every kernel has imported before it starts
     stored = "plots:tidy"           # a function from a lab's text to that in which the course stores it
+    students = ["README.md"]        # files and folders that `student-copy` gives to students, beside labs/
     environment = "plots:variables" # a function from the course's folder to the variables that nbgrader runs with
 """
 
@@ -43,6 +44,7 @@ class Course:
     exercises: str
     importable: tuple[str, ...] = ()
     warm: tuple[str, ...] = ()
+    students: tuple[str, ...] = ()
     stored: str = ""
     environment: str = ""
 

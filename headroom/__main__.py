@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     lab.add_argument("--port", type=int, help="the port to use; when it is taken, the next free one")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
+    lab.add_argument("--instructor", action="store_true", help="with solutions/, Formgrader and all other files")
     clean = commands.add_parser("clean", help="strip outputs and machine metadata from notebooks before a commit")
     clean.add_argument("notebooks", nargs="*", type=Path, help="notebook files; all of the course's when none is named")
     clean.add_argument(
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.command == "lab":
             from headroom.lab import start
 
-            start(chosen.port, not chosen.no_browser, tuple(more))
+            start(chosen.port, not chosen.no_browser, tuple(more), chosen.instructor)
         elif chosen.command == "map":
             from headroom.course_map import write_picture
             from headroom.lab import course_folder

@@ -7,6 +7,16 @@ from pathlib import Path
 
 FIRST_NOTEBOOK = Path("lectures") / "00_start_here.ipynb"
 STATE = ".headroom"
+# What of the course's folder the file browser does not show to students, who have lectures/ and labs/ to see.
+MACHINERY = (
+    *("autograder", "benchmarks", "docs", "examples", "headroom", "jupyter", "solutions", "tests", "website"),
+    *("autograded", "feedback", "integrity", "submitted", "build", "node_modules", "*.egg-info"),
+    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
+    *("Makefile", "development.mk", "bootstrap.py", "constraints.txt", "environment.yml", "pyproject.toml"),
+    *("eslint.config.js", "package.json", "package-lock.json", "tsconfig.json"),
+    *("nbgrader_config.py", "gradebook.db*", "grades.csv", "extensions.csv"),
+)
+ALWAYS_HIDDEN = ("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~")  # Jupyter's own
 
 
 def course_folder(start: Path) -> Path:
@@ -65,24 +75,31 @@ def environment(course: Path) -> dict[str, str]:
     return private_environment(state, course / "jupyter")
 
 
-def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = ()) -> None:
+def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = (), instructor: bool = False) -> None:
     """Start JupyterLab on the course's first notebook and stay until it is stopped.
 
     Args:
         port: the port to ask for; where it is taken, the next free one is used and printed.
         browser: open the user's browser.
         more: further arguments, handed to JupyterLab as they are.
+        instructor: show all of the course's folder, and nbgrader's tools for instructors.
 
     Raises:
         FileNotFoundError: the course's notebooks are not there.
     """
     course = course_folder(Path.cwd())
     os.environ.update(environment(course))
+    if not instructor:
+        os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+            [str(course / "jupyter" / "student"), os.environ["JUPYTER_CONFIG_PATH"]]
+        )
 
     # Imported only now: Jupyter reads these variables as it is imported.
     from jupyterlab.labapp import LabApp
 
     arguments = [f"--ServerApp.root_dir={course}", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK.as_posix()}"]
+    if not instructor:
+        arguments += [f"--ContentsManager.hide_globs={name}" for name in (*ALWAYS_HIDDEN, *MACHINERY)]
     if port is not None:
         arguments.append(f"--ServerApp.port={port}")
     if not browser:

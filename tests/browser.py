@@ -114,7 +114,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def lab_server(course: Path, home: Path, port: int | None = None, timeout: float = 60) -> Iterator[Server]:
+def lab_server(
+    course: Path, home: Path, port: int | None = None, timeout: float = 60, instructor: bool = False
+) -> Iterator[Server]:
     """Run `python -m headroom lab` on `course` with the home folder `home`; it is interrupted at the block's end.
 
     The server gets no variable of Jupyter's from outside, so that it is configured by the launcher alone. Its notebooks
@@ -123,6 +125,7 @@ def lab_server(course: Path, home: Path, port: int | None = None, timeout: float
     home.mkdir(parents=True, exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON", "XDG_", "MPL"))}
     command = [sys.executable, "-m", "headroom", "lab", "--no-browser", "--port", str(port or free_port())]
+    command += ["--instructor"] if instructor else []
     log_path = course / "server.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(

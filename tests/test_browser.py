@@ -26,14 +26,36 @@ def test_the_lab_opens_on_the_first_notebook_ready_to_run(lab: Lab) -> None:
         ("nbgrader:open-assignment-list", "Assignments", None, "Released assignments"),
     ],
 )
-def test_nbgraders_pages_open(lab: Lab, command: str, tab: str, selector: str | None, words: str) -> None:
+def test_nbgraders_pages_open_for_instructors(
+    browser, course_copy, tmp_path, command: str, tab: str, selector: str | None, words: str
+) -> None:
     """Formgrader answers HTTP 500 when `alembic` is not on PATH, the lists when there is no exchange folder."""
+    with lab_server(course_copy, tmp_path / "home", instructor=True) as server:
+        lab = Lab(browser, server)
+        lab.open_start()
+        lab.run_command(command)
+        place = lab.page.frame_locator(selector) if selector else lab.page
+        lab.bring_to_front(tab, place.get_by_text(words).first)
+        lab.page.wait_for_load_state("networkidle")
+        lab.screenshot(command.replace(":", "-"))
+        lab.close()
+        assert lab.errors == []
+
+
+def test_students_see_lectures_and_labs_and_no_tools_for_instructors(lab: Lab) -> None:
+    (lab.server.course / "mine").mkdir(exist_ok=True)
     lab.open_start()
-    lab.run_command(command)
-    place = lab.page.frame_locator(selector) if selector else lab.page
-    lab.bring_to_front(tab, place.get_by_text(words).first)
-    lab.page.wait_for_load_state("networkidle")
-    lab.screenshot(command.replace(":", "-"))
+    lab.page.evaluate("() => jupyterapp.commands.execute('filebrowser:go-to-path', {path: '/'})")
+    names = lab.page.locator(".jp-DirListing-itemText")
+    names.get_by_text("labs", exact=True).wait_for(timeout=90_000)
+    lab.screenshot("file-browser")
+    assert {"labs", "lectures", "mine"} <= {*names.all_inner_texts()}
+    assert not {"solutions", "jupyter", "nbgrader_config.py", "autograder", "tests"} & {*names.all_inner_texts()}
+    commands = lab.page.evaluate("() => jupyterapp.commands.listCommands().filter((one) => one.startsWith('nbgrader'))")
+    assert "nbgrader:open-assignment-list" in commands
+    assert not {"nbgrader:open-formgrader", "nbgrader:open-course-list", "nbgrader:open-create-assignment"} & {
+        *commands
+    }
 
 
 def test_a_lab_is_fetched_to_where_its_links_lead_on(browser, tmp_path) -> None:
@@ -76,7 +98,7 @@ def test_widgets_never_call_back_from_another_thread(lab: Lab) -> None:
 def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path) -> None:
     """Open the lab, run the first notebook, complete a word, open Formgrader, stop with Ctrl-C: home stays empty."""
     home = tmp_path / "home"
-    with lab_server(course_copy, home) as server:
+    with lab_server(course_copy, home, instructor=True) as server:
         lab = Lab(browser, server)
         lab.open_start()
         lab.run_all()

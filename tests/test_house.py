@@ -287,7 +287,8 @@ def test_the_course_is_found_from_within(tmp_path: Path) -> None:
 
 
 def test_the_makefile_has_what_the_readme_names() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
+    files = [(REPOSITORY / name).read_text() for name in ("Makefile", "development.mk")]
+    targets = set(re.findall(r"^([a-z-]+):", "\n".join(files), flags=re.MULTILINE))
     named = set(re.findall(r"(?:^|`)make ([a-z-]+)\b", (REPOSITORY / "README.md").read_text(), flags=re.MULTILINE))
     assert {"lab", "test", "setup"} <= named
     assert named <= targets

@@ -1,0 +1,61 @@
+# What the Makefile offers to instructors and contributors; make student-copy leaves it out.
+.PHONY: test test-all check types style labs student-copy grade bench book format constraints
+
+help::
+	@echo "make test         the quick tests, with every notebook at a small scale: about 7 minutes on two cores"
+	@echo "make test-all     the quick tests, then all others, at full scale: 50 minutes"
+	@echo "make check        format, lint, spelling, types of the Python and JavaScript code"
+	@echo "make lab INSTRUCTOR=1   the same with Formgrader, and with solutions/ and what was handed in"
+	@echo "make labs         make the students' labs/ from solutions/; one lab: make labs LAB=lab02_multi_head"
+	@echo "make student-copy  the course for students, without solutions, as a folder and a zip in build/"
+	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
+	@echo "make bench        measure, and write benchmarks/results/"
+	@echo "make book         build the website in build/book/html, lectures executed"
+	@echo "make format       clean the notebooks for storing, format and check the code"
+	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
+
+# pytest ends with 5 where none of the files that TESTS names holds a test of that kind.
+test: setup
+	@$(HERE)/python -m pytest -m "not full" $(TESTS) || [ $$? -eq 5 ]
+
+test-all: test
+	@$(HERE)/python -m pytest -m full $(TESTS) || [ $$? -eq 5 ]
+
+# The types take as long as all else together.
+check: setup
+	@$(MAKE) --no-print-directory -j2 types style
+
+types:
+	@$(HERE)/basedpyright --pythonpath $(HERE)/python
+
+style:
+	@$(HERE)/python -m ruff format --check --quiet .
+	@$(HERE)/python -m ruff check --quiet .
+	@$(HERE)/python -m headroom clean --check
+	@$(HERE)/codespell
+	@$(HERE)/python tests/javascript.py
+
+labs: setup
+	@$(HERE)/python -m autograder labs $(LAB)
+
+student-copy: setup
+	@$(HERE)/python -m autograder student-copy $(TO)
+
+grade: setup
+	@$(HERE)/python -m autograder grade $(LAB)
+
+bench: setup
+	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"
+	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
+
+book: setup
+	@$(HERE)/python -c "import myst_nb, pydata_sphinx_theme" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[book]"
+	@$(HERE)/python -m website.build
+
+format: setup
+	@$(HERE)/python -m headroom clean
+	@$(HERE)/python -m ruff format .
+	@$(HERE)/python -m ruff check --fix .
+
+constraints:
+	@$(PYTHON) bootstrap.py --renew
