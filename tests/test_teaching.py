@@ -15,7 +15,8 @@ import nbformat
 import pytest
 from traitlets.config import Config
 
-from autograder.pipeline import intake, late
+from autograder.course import Course
+from autograder.pipeline import intake, labs, late
 from autograder.pipeline.course import Failed
 from autograder.pipeline.grades import QuotedExport
 from autograder.pipeline.late import LatePolicy
@@ -235,6 +236,23 @@ def test_the_penalty_is_the_same_in_the_table_and_in_grades_csv(course: Path) ->
 
 
 # --- A whole term ---------------------------------------------------------------------------------------------------
+
+
+def test_a_lab_whose_source_has_changed_since_it_was_made_is_known(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labs, "nbgrader", lambda *about, **how: 0)
+    about = Course(course, "exercises")
+    assert labs.changed(course, ["lab1", "lab2"]) == [], "nothing was made here"
+    labs.generate(course, ["lab1", "lab2"], about)
+    assert labs.changed(course, ["lab1", "lab2"]) == []
+    cells = [nbformat.v4.new_markdown_cell("another task")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), course / "solutions" / "lab1" / "first.ipynb")
+    assert labs.changed(course, ["lab1", "lab2"]) == ["lab1"]
+    labs.generate(course, ["lab1"], about)
+    assert labs.changed(course, ["lab1", "lab2"]) == []
+    with pytest.raises(Failed, match="There is no lab lab9; there are lab1, lab2"):
+        labs.chosen(course, ["lab9"])
 
 
 def command(course: Path, *arguments: str) -> str:
