@@ -79,8 +79,8 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
 
     Between them each axis is 1 in one where no other is, larger than all others in one, long in one, equal to each
     other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one, or, where
-    that may not be, every two that may. Each value
-    of a choice occurs, alone and with something long. One way to build an object serves for calls of all kinds: short
+    that may not be, every two that may. Each is even in one and odd in one. Each value of a choice occurs, alone and
+    with something long. One way to build an object serves for calls of all kinds: short
     and long, each axis 1, each choice. Its first two sets come once more at the end: other numbers of the same shape.
 
     Args:
@@ -111,6 +111,12 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
                     features[i] = features[i] | {("one object", *f) for f in features[i] if _of_calls(declared, f)}
         chosen.append(candidates[best])
         seen |= features[best]
+    parities = [_parities(declared, sizes) for sizes in candidates]
+    missing = frozenset[tuple[str, int]]().union(*parities).difference(*(_parities(declared, one) for one in chosen))
+    while missing:
+        best = max(range(len(candidates)), key=lambda i: (len(parities[i] & missing), likely[i]))
+        chosen.append(candidates[best])
+        missing -= parities[best]
     ours = [sizes for sizes in chosen if _build(declared, sizes) == main]
     return (*chosen, *ours[:2])
 
@@ -180,6 +186,11 @@ def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, 
             found.add(("is", axis.name, sizes[axis.name]))
             found |= {("is", axis.name, sizes[axis.name], name) for name in long}
     return frozenset(found)
+
+
+def _parities(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[str, int]]:
+    """Which sizes of more than 1 are even, and which are odd."""
+    return frozenset((name, n % 2) for name, n in _numbers(declared, sizes).items() if n > 1)
 
 
 def _both_one(declared: tuple[Size, ...], sizes: Sizes) -> set[tuple[Any, ...]]:

@@ -60,24 +60,35 @@ AXES = (
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, d_model, d_ff = sizes.values()
-    return Case("values", "", (parts.stream(rng, (batch, tokens, d_model)),), (d_model, d_ff))
+    x = parts.stream(rng, (batch, tokens, d_model))
+    if batch > 1:
+        x[-1, -1] = 0.0  # a token like any other: the biases make something of it
+    return Case("values", "", (x,), (d_model, d_ff))
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation.
 
-    Where both are square, which is which and which way round is tried: the shapes no longer tell.
+    Where both are square, or biases have not the widths that their maps seem to have, which is which and which way
+    round is tried.
     """
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
-    read = parts.fitted(dict(networks[0].tensors), "", *build) if networks else {}
+    network = dict(networks[0].tensors) if networks else {}
+    vectors = [tensor for _, tensor in parameters.values() if tensor.dim() == 1]
+    if networks and len(vectors) == 2 and not {"expand.bias", "shrink.bias"} & network.keys():
+        network |= {"expand.bias": vectors[0], "shrink.bias": vectors[1]}  # taken for those of a norm
+    read = parts.fitted(network, "", *build) if networks else {}
+    yield read
+    shapes = parts.network_shapes(*build)
+    if not read or (build[0] != build[1] and all(read[part].shape == shape for part, shape in shapes.items())):
+        return
     for step, other_step, turned in itertools.product((1, -1), (1, -1), (False, True)):
-        if not read or build[0] != build[1]:
-            yield read
-            continue
         maps = [read[f"{part}.weight"] for part in ("expand", "shrink")[::step]]
         biases = [read[f"{part}.bias"] for part in ("expand", "shrink")[::other_step]]
         values = [m.mT if turned else m for m in maps] + biases
-        yield read | dict(zip(("expand.weight", "shrink.weight", "expand.bias", "shrink.bias"), values, strict=True))
+        tried = read | dict(zip(("expand.weight", "shrink.weight", "expand.bias", "shrink.bias"), values, strict=True))
+        if all(tried[part].shape == shape for part, shape in shapes.items()):
+            yield tried
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:

@@ -26,6 +26,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", (2, 1, 6, 6), 2, visible=True, differentiate=True),
         case("values", (batch, 1, 3 * side, 3 * side), side, differentiate=True),
         case("values", (3, 1, 4, 4), 4),
+        case("values", (2, 1, 6, 6), 3),  # as large as the first images, and cut otherwise
         case("channels", (1, 2, 6, 6), 3, visible=True),
         case("channels", (batch, 3, 3 * side, 3 * side), side, differentiate=True),
         case("sides", (1, 1, 4, 6), 2, visible=True),

@@ -675,3 +675,40 @@ class ClassPlacedByItself(nn.Module):
         patches = self.embed(reshape_permute(images, self.p)) + self.patch_positions
         token = (self.class_token + self.class_position).expand(len(images), -1, -1)
         return self.out(self.last(self.blocks(torch.cat([token, patches], 1)))[:, 0])
+
+
+class RowsIn(nn.Module):
+    """A map whose matrix has a row for each feature that comes in."""
+
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.weight, self.bias = number(n_in, n_out), number(n_out)
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+@answers("FeedForward")
+class TwoOfRowsIn(nn.Module):
+    """Each matrix has the shape that the other one would have in `nn.Linear`; the biases tell them apart."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.a, self.b = RowsIn(d_model, d_ff), RowsIn(d_ff, d_model)
+
+    def forward(self, x):
+        return self.b(F.gelu(self.a(x)))
+
+
+@answers("FeedForward")
+class BiasesApart(nn.Module):
+    """Matrices in one dictionary, biases in another: where both are as long, they look like gain and shift of a norm."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.weights = nn.ParameterDict({"W1": number(d_model, d_ff), "W2": number(d_ff, d_model)})
+        self.biases = nn.ParameterDict({"b1": torch.zeros(d_ff), "b2": torch.zeros(d_model)})
+
+    def forward(self, x):
+        hidden = torch.tensordot(x, self.weights["W1"], dims=1) + self.biases["b1"]
+        return torch.tensordot(F.gelu(hidden), self.weights["W2"], dims=1) + self.biases["b2"]
