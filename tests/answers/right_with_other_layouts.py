@@ -701,8 +701,8 @@ class TwoOfRowsIn(nn.Module):
 
 
 @answers("FeedForward")
-class BiasesApart(nn.Module):
-    """Matrices in one dictionary, biases in another: where both are as long, they look like gain and shift of a norm."""
+class MatricesAndBiases(nn.Module):
+    """Matrices in one dictionary, biases in another, where as many as d_model look like those of a norm."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
