@@ -6,7 +6,7 @@ else
 HERE := .venv/bin
 endif
 
-.PHONY: help setup lab test test-all check types style labs grade bench book format constraints
+.PHONY: help setup lab test test-all check types style labs grade report bench book format constraints
 
 help:
 	@echo "make lab          open the course in JupyterLab"
@@ -16,6 +16,7 @@ help:
 	@echo "make setup        only set up the environment in .venv"
 	@echo "make labs         make the students' labs/ from solutions/"
 	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
+	@echo "make report       write report/index.html: what the class should be taught again, scores, mistakes, who has stopped"
 	@echo "make bench        measure, and write benchmarks/results/"
 	@echo "make book         build the website in build/book/html, lectures executed"
 	@echo "make format       clean the notebooks for storing, format and check the code"
@@ -54,6 +55,9 @@ labs: setup
 
 grade: setup
 	@$(HERE)/python -m autograder grade $(LAB)
+
+report: setup
+	@$(HERE)/python -m autograder report
 
 bench: setup
 	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"

@@ -1,4 +1,4 @@
-"""The grader's commands: `check` for one notebook, `labs` to make the labs, `grade` to grade what was handed in."""
+"""The grader's commands: `check` a notebook, make the `labs`, `grade` what was handed in, `report` on the class."""
 
 import argparse
 import sys
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="NAME",
         help="grade everything of a student, a lab or an exercise again; can be given more than once",
     )
+    commands.add_parser("report", help="write report/index.html: what to teach again, and why")
     chosen = parser.parse_args(arguments)
 
     # Imported only now: nbgrader takes a second.
@@ -45,6 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.command == "check":
             return 0 if checking.check_notebook(chosen.notebook) else 1
         course = course_root(Path.cwd())
+        if chosen.command == "report":
+            from autograder.report.page import report
+
+            print(f"Wrote {report(course)}, and what it says as CSV files beside it.")
+            return 0
         if chosen.command == "grade":
             missing = grading.grade(
                 course, chosen.labs, not chosen.no_isolation, chosen.workers, chosen.scheduler, chosen.regrade

@@ -8,6 +8,10 @@ The engine knows none. A course says so in the `pyproject.toml` of its folder, a
     warm = ["plots"]                # of these, the modules that every kernel has imported before it starts
     stored = "plots:tidy"           # a function from a lab's text to that in which the course stores it
     environment = "plots:variables" # a function from the course's folder to the variables that nbgrader runs with
+    taught = "plots:section"        # a function from an exercise and a mistake's title, or "", to the section of a
+                                    # lecture that treats it, or "": for the report on a class
+    noted = "plots:note"            # a function that `check` calls with the course's folder and the verdict, where no
+                                    # grader calls it: to keep a student's own progress
 """
 
 import functools
@@ -45,6 +49,8 @@ class Course:
     warm: tuple[str, ...] = ()
     stored: str = ""
     environment: str = ""
+    taught: str = ""
+    noted: str = ""
 
     @property
     def packages(self) -> tuple[str, ...]:

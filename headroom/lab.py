@@ -7,6 +7,7 @@ from pathlib import Path
 
 FIRST_NOTEBOOK = Path("lectures") / "00_start_here.ipynb"
 STATE = ".headroom"
+STATE_VARIABLE = "HEADROOM_STATE"  # names another folder for what a student's own progress is kept in
 
 
 def course_folder(start: Path) -> Path:
@@ -50,6 +51,7 @@ def private_environment(state: Path, config: Path) -> dict[str, str]:
     }
     return {
         **{name: str(folder) for name, folder in folders.items()},
+        STATE_VARIABLE: str(state),
         "JUPYTER_CONFIG_PATH": str(config),
         "JUPYTER_PATH": "",
         "JUPYTER_PREFER_ENV_PATH": "1",
