@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 LONGEST = 50_000  # characters of a cell that are looked at
-PIECE = 10  # nodes of the tree in a piece: about a statement
-ENOUGH = 25  # unusual pieces that both must have: less is too little to compare
-ALIKE = 0.75  # share of the unusual pieces of two hand-ins that both have
+PIECE = 8  # nodes of the tree in a piece: about a statement
+ENOUGH = 30  # unusual pieces that both must have: less is too little to compare
+ALIKE = 0.7  # share of the unusual pieces of the longer of two hand-ins that the other has, too
 MANY = 10  # hand-ins that have a piece, at most, for it to count as unusual; in a small class
 FEW, PART = 3, 0.2  # a fifth of them, but no fewer than three
 WHOLE = "the whole lab"
@@ -31,7 +31,7 @@ class Group:
     Attributes:
         what: the cell, or `WHOLE`.
         students: two or more, sorted.
-        likeness: the lowest share of unusual pieces that two who are alike have in common, from 0 to 1.
+        likeness: the lowest share of unusual pieces that two who are alike share, of the longer one, from 0 to 1.
         pieces: the smallest number of unusual pieces among them.
     """
 
@@ -137,7 +137,7 @@ def _groups(what: str, unusual: Mapping[str, set[tuple[str, ...]]]) -> list[Grou
     shared = Counter(pair for students in having.values() for pair in itertools.combinations(students, 2))
     links: dict[tuple[str, str], float] = {}
     for (one, other), n in shared.items():
-        likeness = n / (len(unusual[one]) + len(unusual[other]) - n)
+        likeness = n / max(len(unusual[one]), len(unusual[other]))
         if likeness >= ALIKE:
             links[one, other] = likeness
     member: dict[str, set[str]] = {}
