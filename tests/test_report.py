@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from autograder.course import course_of
 from autograder.pipeline.recorded import KEY, record, verdicts
@@ -230,6 +231,25 @@ def test_nothing_of_a_students_acts_in_the_page_and_nothing_is_loaded() -> None:
     assert not [name for _, attributes in seen for name in attributes if name.startswith("on") or name == "src"]
     assert all(at["href"].startswith(("#", "../")) for tag, at in seen if tag == "a")
     assert "default-src 'none'" in page and not re.search(r"url\(|@import|https?:", page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_can_be_read_by_everybody_without_scripts(browser, found: Findings, tmp_path: Path, scheme) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(html(found), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False, offline=True, color_scheme=scheme)
+    plain, tab = context.new_page(), browser.new_page(color_scheme=scheme)
+    try:
+        plain.goto(path.as_uri())
+        assert plain.get_by_role("heading", name="What to teach again").is_visible()
+        tab.goto(path.as_uri())
+        tab.set_viewport_size({"width": 380, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 380
+        violations = Axe().run(tab, options={"runOnly": ["wcag2a", "wcag2aa"]})
+        assert violations.violations_count == 0, violations.generate_report()
+    finally:
+        context.close()
+        tab.close()
 
 
 def test_a_class_of_one_and_a_lab_of_nothing_give_a_page() -> None:
