@@ -152,7 +152,8 @@ def _hand_in(course: Path, folder: Path, points: dict[str, float], before: list[
             notebook = json.loads(path.read_bytes())
             for exercise, kept in recorded(notebook).items():
                 mistakes = {one["title"]: one["sentence"] for one in kept["mistakes"]}
-                share = float(points.get(kept["grade_id"], kept["score"]))
+                given = points.get(kept["grade_id"])
+                share: float = kept["score"] if given is None else given
                 checks[exercise] = Check(share, kept["passed"], kept["attempted"], kept["headline"], mistakes)
             cells |= _texts(nbformat.from_dict(notebook["cells"]))
         except (ValueError, LookupError, TypeError, AttributeError):  # not yet whole: its grading was broken off
