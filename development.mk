@@ -1,5 +1,5 @@
 # What the Makefile offers to instructors and contributors; make student-copy leaves it out.
-.PHONY: test test-all check types style labs student-copy grade bench book format constraints
+.PHONY: test test-all check types style labs student-copy grade report bench book format constraints
 
 help::
 	@echo "make test         the quick tests, with every notebook at a small scale: about 7 minutes on two cores"
@@ -9,6 +9,7 @@ help::
 	@echo "make labs         make the students' labs/ from solutions/; one lab: make labs LAB=lab02_multi_head"
 	@echo "make student-copy  the course for students, without solutions, as a folder and a zip in build/"
 	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
+	@echo "make report       write report/index.html: what the class should be taught again, scores, mistakes, who has stopped"
 	@echo "make bench        measure, and write benchmarks/results/"
 	@echo "make book         build the website in build/book/html, lectures executed"
 	@echo "make format       clean the notebooks for storing, format and check the code"
@@ -43,6 +44,9 @@ student-copy: setup
 
 grade: setup
 	@$(HERE)/python -m autograder grade $(LAB)
+
+report: setup
+	@$(HERE)/python -m autograder report
 
 bench: setup
 	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"

@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     scores.add_argument("file", type=Path, help="a gradebook, a grading worksheet or a list of participants")
     scores.add_argument("labs", nargs="*", metavar="LAB", help="all that were handed out, when none is named")
     scores.add_argument("--to", type=Path, help="the file to write; FILE-scores.csv if not given")
+    commands.add_parser("report", help="write report/index.html: what to teach again, and why")
     chosen = parser.parse_args(arguments)
 
     from autograder.course import NoCourse
@@ -71,7 +72,11 @@ def _run(chosen: argparse.Namespace) -> int:
             course, chosen.labs, not chosen.no_isolation, chosen.workers, chosen.scheduler, chosen.regrade
         )
         return _say(missing, "not graded, or without its feedback page")
-    if chosen.command == "roster":
+    if chosen.command == "report":
+        from autograder.report.page import report
+
+        print(f"Wrote {report(course)}, and what it says as CSV files beside it.")
+    elif chosen.command == "roster":
         with lms.gradebook(course) as book:
             listed = people.enrol(book, chosen.file)
         print(f"{len(listed)} students are in the gradebook, as {', '.join(one.id for one in listed[:3])}, …")

@@ -9,6 +9,10 @@ The engine knows none. A course says so in the `pyproject.toml` of its folder, a
     stored = "plots:tidy"           # a function from a lab's text to that in which the course stores it
     students = ["README.md"]        # files and folders that `student-copy` gives to students, beside labs/
     environment = "plots:variables" # a function from the course's folder to the variables that nbgrader runs with
+    taught = "plots:section"        # a function from an exercise and a mistake's title, or "", to the section of a
+                                    # lecture that treats it, or "": for the report on a class
+    noted = "plots:note"            # a function that `check` calls with the course's folder and the verdict, where no
+                                    # grader calls it: to keep a student's own progress
 """
 
 import functools
@@ -47,6 +51,8 @@ class Course:
     students: tuple[str, ...] = ()
     stored: str = ""
     environment: str = ""
+    taught: str = ""
+    noted: str = ""
 
     @property
     def packages(self) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ class Verdict:
         properties: what else is known of all results, for no points: a title, and whether it holds.
         points: what the exercise is worth; None where that is not known, and shares are said.
         forbidden: the function that did the exercise for the student, where that is why nothing is given.
+        attempted: False where nothing was written yet.
     """
 
     exercise: str
@@ -104,6 +105,7 @@ class Verdict:
     properties: tuple[tuple[str, bool], ...] = ()
     forbidden: str = ""
     points: float | None = None
+    attempted: bool = True
 
     def worth(self, points: float) -> "Verdict":
         """The same verdict, of an exercise that is worth so many points."""
@@ -272,6 +274,7 @@ def not_judged(
     error: tuple[str, ...] = (),
     mistakes: tuple[Mistake, ...] = (),
     forbidden: str = "",
+    attempted: bool = True,
 ) -> Verdict:
     """The verdict where nothing could be tried: not attempted, crashed, no answer."""
-    return Verdict(exercise, headline, error=error, mistakes=mistakes, forbidden=forbidden)
+    return Verdict(exercise, headline, error=error, mistakes=mistakes, forbidden=forbidden, attempted=attempted)

@@ -1,4 +1,4 @@
-"""The course's commands: `python -m headroom lab` opens it, `clean` tidies notebooks for storing, `map` draws it."""
+"""The course's commands: `lab` opens it, `progress` says how far one is, `clean` tidies notebooks, `map` draws it."""
 
 import argparse
 import sys
@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--check", action="store_true", help="only name those that would change; exit status 1 if any would"
     )
     commands.add_parser("map", help="draw the map of the course into docs/course_map.png")
+    commands.add_parser("progress", help="say which checks have passed, which mistakes are overcome, what comes next")
 
     chosen, more = parser.parse_known_args(arguments)
     if more and chosen.command != "lab":
@@ -37,6 +38,11 @@ def main(arguments: list[str] | None = None) -> int:
             from headroom.lab import start
 
             start(chosen.port, not chosen.no_browser, tuple(more), chosen.instructor)
+        elif chosen.command == "progress":
+            from headroom.lab import course_folder
+            from headroom.progress import text
+
+            print(text(course_folder(Path.cwd())))
         elif chosen.command == "map":
             from headroom.course_map import write_picture
             from headroom.lab import course_folder

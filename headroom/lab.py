@@ -10,13 +10,14 @@ STATE = ".headroom"
 # What of the course's folder the file browser does not show to students, who have lectures/ and labs/ to see.
 MACHINERY = (
     *("autograder", "benchmarks", "docs", "examples", "headroom", "jupyter", "solutions", "tests", "website"),
-    *("autograded", "feedback", "integrity", "submitted", "build", "node_modules", "*.egg-info"),
+    *("autograded", "feedback", "integrity", "submitted", "report", "build", "node_modules", "*.egg-info"),
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
     *("Makefile", "development.mk", "bootstrap.py", "constraints.txt", "environment.yml", "pyproject.toml"),
     *("eslint.config.js", "package.json", "package-lock.json", "tsconfig.json"),
     *("nbgrader_config.py", "gradebook.db*", "grades.csv", "extensions.csv"),
 )
 ALWAYS_HIDDEN = ("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~")  # Jupyter's own
+STATE_VARIABLE = "HEADROOM_STATE"  # names another folder for what a student's own progress is kept in
 
 
 def course_folder(start: Path) -> Path:
@@ -60,6 +61,7 @@ def private_environment(state: Path, config: Path) -> dict[str, str]:
     }
     return {
         **{name: str(folder) for name, folder in folders.items()},
+        STATE_VARIABLE: str(state),
         "JUPYTER_CONFIG_PATH": str(config),
         "JUPYTER_PATH": "",
         "JUPYTER_PREFER_ENV_PATH": "1",

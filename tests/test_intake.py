@@ -11,7 +11,7 @@ import pytest
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake
-from autograder.pipeline.grades import _harmless
+from autograder.pipeline.grades import harmless
 from autograder.pipeline.intake import MAX_STAMP, STAMP, TakenIn, copy_beside, handed_in_at, read_plain, unusable
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="a file system with links, pipes and any name")
@@ -268,5 +268,5 @@ def test_what_a_killed_grader_left_is_removed_and_what_a_running_one_has_is_not(
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_nothing_in_grades_is_computed(text: str) -> None:
-    assert _harmless(text) == f"'{text}"
-    assert _harmless(-1.0) == -1.0 and _harmless("a=b") == "a=b"
+    assert harmless(text) == f"'{text}"
+    assert harmless(-1.0) == -1.0 and harmless("a=b") == "a=b"

@@ -592,9 +592,8 @@ def test_the_exercise_of_the_page_does_what_the_page_says(tmp_path, monkeypatch)
     page = Path(__file__).resolve().parents[1] / "docs" / "adding-an-exercise.md"
     blocks = re.findall(r"```(?:toml|python)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     facts, *files = blocks
-    known = {key: catalogue.Fact(key, **told) for key, told in tomllib.loads(facts).items()}
-    others = catalogue._facts
-    monkeypatch.setattr(catalogue, "_facts", lambda topic: known if topic == "softmax" else others(topic))
+    known, others = tomllib.loads(facts), catalogue._table
+    monkeypatch.setattr(catalogue, "_table", lambda topic: known if topic == "softmax" else others(topic))
     modules = []
     for name, source in zip(("exercise_of_the_page", "answers_of_the_page"), files, strict=True):
         path = tmp_path / f"{name}.py"

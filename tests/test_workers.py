@@ -358,10 +358,10 @@ def test_the_journal_says_what_changed_and_outlives_a_broken_line(tmp_path: Path
     of = {part: part for part in PARTS}
     journal = Journal(tmp_path)
     assert not journal.knows("lab1", "ann") and not journal.broken_off("lab1", "ann")
-    journal.add("lab1", "ann", of, 1)
+    journal.add("lab1", "ann", of, 1, {"Softmax": {"score": 0.5, "mistakes": ["no root"]}})
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'{"lab": "lab1", "stud')
-    Journal(tmp_path).add("lab1", "ben", of, 2)
+    Journal(tmp_path).add("lab1", "ben", of, 2, {})
     Journal(tmp_path).begin("lab1", "cleo")
     assert Journal(tmp_path).broken_off("lab1", "cleo") and not Journal(tmp_path).knows("lab1", "cleo")
     for who in ("ann", "ben"):
@@ -369,6 +369,19 @@ def test_the_journal_says_what_changed_and_outlives_a_broken_line(tmp_path: Path
         assert Journal(tmp_path).why_again("lab1", who, of) == ""
     for part, said in PARTS.items():
         assert Journal(tmp_path).why_again("lab1", "ann", of | {part: "new"}) == said
+
+
+def test_the_journal_keeps_what_was_said_of_each_thing_handed_in_once(tmp_path: Path) -> None:
+    of = {part: part for part in PARTS}
+    first, again, last = ({"Softmax": {"score": score, "mistakes": []}} for score in (0.1, 0.2, 1.0))
+    journal = Journal(tmp_path)
+    journal.add("lab1", "ann", of, 1, first)
+    journal.add("lab1", "ann", of | {"grader": "new"}, 2, again)  # graded again, the same hand-in
+    journal.add("lab1", "ann", of | {"submission": "new"}, 3, last)
+    with (tmp_path / FILE).open("ab") as file:  # as an older version wrote it
+        file.write(json.dumps({"lab": "lab1", "student": "ann", "of": of | {"submission": "old"}}).encode() + b"\n")
+    assert Journal(tmp_path).attempts("lab1", "ann") == [again, last]
+    assert Journal(tmp_path).attempts("lab1", "ben") == []
 
 
 # --- Killed, and the rest of it by a rerun ---------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from headroom.lab import environment
+from headroom.lab import STATE_VARIABLE, environment
 from headroom.scale import scale
 
 HERE = Path(__file__).parent
@@ -149,7 +149,8 @@ class Book:
             on_cell_start=tell,
             resources={"metadata": {"path": str((COURSE / name).parent)}},
         )
-        client.execute(env=os.environ | environment(COURSE))
+        # Whoever builds the pages may be a student, too: their own progress does not go into them.
+        client.execute(env=os.environ | environment(COURSE) | {STATE_VARIABLE: str(self.out / "nobody")})
         print(f"\r{name}: ran in {time.monotonic() - start:.0f} s        ", flush=True)
         for old in kept.parent.glob(f"{kept.stem.removesuffix(key)}*"):
             old.unlink()

@@ -220,7 +220,8 @@ def without_result(exercise: Exercise, error: StudentError) -> Verdict | None:
     if error.type != "NotImplementedError" or not _raised_by_student(error):
         return None
     where = re.match(r"line \d+, in (\w+)", error.lines[-1]) if error.lines else None
-    return not_judged(name, f"not attempted yet: `{where[1] if where else name}` still raises NotImplementedError.")
+    headline = f"not attempted yet: `{where[1] if where else name}` still raises NotImplementedError."
+    return not_judged(name, headline, attempted=False)
 
 
 def _raised_by_student(error: StudentError) -> bool:

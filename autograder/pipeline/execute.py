@@ -29,6 +29,7 @@ from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
 from autograder.pipeline.integrity import NOTED, Remark
 from autograder.pipeline.kernel_side import MIME
+from autograder.pipeline.recorded import record
 from autograder.verdict import Verdict, not_judged
 
 ENDED = "autograder_ended"  # … under which it is said why nothing more is run, and what had been judged before
@@ -153,7 +154,8 @@ class JudgedExecute(Execute):
         for index, told in judged.items():
             cell = nb.cells[index]
             cell.execution_count = None
-            cell.outputs = [new_output("display_data", {"text/plain": told["text"], "text/html": told["html"]})]
+            shown = {"text/plain": told["text"], "text/html": told["html"]}
+            cell.outputs = [new_output("display_data", shown, metadata=told["recorded"])]
             scores[told["grade_id"]] = told["score"]
             if told["forbidden"]:
                 self._remark(index, f"calls `{told['forbidden']}`, which the task forbids", asked=told["exercise"])
@@ -462,6 +464,7 @@ def _told(cell: NotebookNode, verdict: Verdict) -> dict[str, Any]:
         "html": verdict.html().encode("utf-8", "replace").decode(),
         "exercise": verdict.exercise,
         "forbidden": verdict.forbidden,
+        "recorded": record(verdict),
     }
 
 

@@ -77,13 +77,13 @@ class QuotedExport(CsvExportPlugin):
                 row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": student}
                 row |= {"timestamp": one.handed_in, "raw_score": one.raw, "score": one.score}
                 row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
-                table.writerow({name: _harmless(value) for name, value in row.items()})
+                table.writerow({name: harmless(value) for name, value in row.items()})
         path = Path(self.to or "grades.csv")
         part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half
         part.write_text(text.getvalue(), encoding="utf-8")
         part.replace(path)
 
 
-def _harmless(value: Any) -> Any:
+def harmless(value: Any) -> Any:
     """A value as it is, but a text that a spreadsheet would compute with an apostrophe before it."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

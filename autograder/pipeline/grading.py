@@ -28,6 +28,7 @@ from autograder.pipeline.journal import Journal
 from autograder.pipeline.late import how_late
 from autograder.pipeline.parcel import unpack
 from autograder.pipeline.plan import Plan
+from autograder.pipeline.recorded import verdicts
 from autograder.pipeline.standing import NOT_HANDED_IN, Standing, handed_in, standings, submitted
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
@@ -163,7 +164,8 @@ def _grade_and_write(
                 if about.get("ok"):
                     journal.begin(lab, student)
                     writer.write(lab, student, about, contents)
-                    journal.add(lab, student, hashes, seed)
+                    graded = dict(zip(about["files"], contents, strict=True))
+                    journal.add(lab, student, hashes, seed, verdicts(graded))
                 else:
                     _warn(f"{student!r}, {lab}: {_last_line(about['why'])} (more in {LOG})")
                 progress.one_more(alive, time.monotonic() - begun)

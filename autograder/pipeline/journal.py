@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class Journal:
     def __init__(self, course: Path) -> None:
         self._path = course / FILE
         self._of: dict[tuple[str, str], dict[str, str] | None] = {}  # None: its writing has begun
+        self._attempts: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -37,6 +39,8 @@ class Journal:
                 try:
                     told = json.loads(line)
                     self._of[told["lab"], told["student"]] = told["of"]
+                    if told["of"] is not None and "verdicts" in told:
+                        self._attempts[told["lab"], told["student"]][told["of"]["submission"]] = told["verdicts"]
                 except (ValueError, LookupError, TypeError):
                     continue
 
@@ -63,9 +67,21 @@ class Journal:
         """Note, for good, that what was graded of a submission is about to be written."""
         self._add({"lab": lab, "student": student, "of": None})
 
-    def add(self, lab: str, student: str, of: dict[str, str], seed: int) -> None:
-        """Note, for good, that a submission was graded, with this seed of its hidden cases, and is written."""
-        self._add({"lab": lab, "student": student, "of": of, "seed": seed})
+    def attempts(self, lab: str, student: str) -> list[dict[str, Any]]:
+        """What was said of each thing that a student handed in for a lab, the first one first, as of `add`."""
+        return list(self._attempts.get((lab, student), {}).values())
+
+    def add(self, lab: str, student: str, of: dict[str, str], seed: int, verdicts: dict[str, Any]) -> None:
+        """Note, for good, that a submission was graded, with this seed of its hidden cases, and is written.
+
+        Args:
+            lab: the lab.
+            student: whose submission.
+            of: a hash for each of `PARTS`.
+            seed: of the hidden cases.
+            verdicts: what was said, as of `recorded.verdicts`.
+        """
+        self._add({"lab": lab, "student": student, "of": of, "seed": seed, "verdicts": verdicts})
 
     def _add(self, told: dict[str, Any]) -> None:
         self._path.parent.mkdir(exist_ok=True)

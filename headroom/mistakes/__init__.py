@@ -5,7 +5,7 @@ sentence on what the wrong code does. Lectures, widgets and the graders' exercis
 as `layer_norm.no_root`.
 """
 
-from headroom.mistakes.catalogue import Fact, fact
+from headroom.mistakes.catalogue import Fact, fact, taught
 from headroom.mistakes.switches import MISTAKES, Switch, broken
 
-__all__ = ["MISTAKES", "Fact", "Switch", "broken", "fact"]
+__all__ = ["MISTAKES", "Fact", "Switch", "broken", "fact", "taught"]

@@ -1,0 +1,58 @@
+"""What is kept of a verdict for whoever counts them: in a graded notebook, and in the journal.
+
+A check's output in autograded/ has it in its metadata, where the grader alone writes: what a student's cell shows loses
+its metadata, and what stands in a check cell is the grader's.
+"""
+
+import json
+from typing import Any
+
+from autograder.verdict import Verdict
+
+KEY = "autograder"  # in the metadata of an output
+LONGEST = 500  # characters of a text that is kept
+
+
+def record(verdict: Verdict) -> dict[str, Any]:
+    """The metadata of the output that shows a verdict."""
+    mistakes = [
+        {"key": one.key, "title": _writable(one.title), "sentence": _writable(one.sentence)} for one in verdict.mistakes
+    ]
+    kept = {"exercise": verdict.exercise, "score": verdict.score, "passed": verdict.passed}
+    return {KEY: kept | {"attempted": verdict.attempted, "headline": _writable(verdict.headline), "mistakes": mistakes}}
+
+
+def _writable(text: str) -> str:
+    """A text without lone surrogates, which names in a student's code may bring along, and not too long."""
+    return text[:LONGEST].encode("utf-8", "replace").decode()
+
+
+def recorded(notebook: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What was kept of the verdicts in a graded notebook, by the exercise's name, with the `grade_id` of its check."""
+    found: dict[str, dict[str, Any]] = {}
+    for cell in notebook["cells"]:
+        about = cell["metadata"].get("nbgrader", {})
+        if cell["cell_type"] != "code" or not about.get("grade") or about.get("solution"):
+            continue
+        for output in cell["outputs"]:
+            if kept := output.get("metadata", {}).get(KEY):
+                found[kept["exercise"]] = kept | {"grade_id": about["grade_id"]}
+    return found
+
+
+def verdicts(files: dict[str, bytes]) -> dict[str, Any]:
+    """What the journal keeps of the verdicts in a worker's files: share of the points and mistakes, by exercise.
+
+    Args:
+        files: contents by path within the course's folder.
+    """
+    found: dict[str, Any] = {}
+    for name, data in files.items():
+        if name.startswith("autograded/") and name.endswith(".ipynb"):
+            try:
+                notebook = recorded(json.loads(data))
+            except (ValueError, LookupError, TypeError, AttributeError):  # not as the grader writes them: none is known
+                continue
+            for exercise, kept in notebook.items():
+                found[exercise] = {"score": kept["score"], "mistakes": [one["title"] for one in kept["mistakes"]]}
+    return found

@@ -1,0 +1,149 @@
+"""A student's own progress: what `check` keeps of the labs, never failing for it; and that nobody believes the file."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autograder import check
+from headroom import progress
+from headroom.lab import STATE_VARIABLE, course_folder, private_environment
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@dataclass
+class Titled:
+    title: str
+
+
+@dataclass
+class Said:
+    """As much of a verdict as progress needs."""
+
+    exercise: str
+    passed: bool
+    mistakes: tuple[Titled, ...] = ()
+    attempted: bool = True
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of two labs, with a state folder; the present folder is the first lab's."""
+    for path in sorted((REPOSITORY / "labs").glob("lab0[12]*/*.ipynb")):
+        copy = tmp_path / path.relative_to(REPOSITORY)
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(path.read_bytes())
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / ".headroom"))
+    monkeypatch.chdir(tmp_path / "labs" / "lab01_attention")
+    return tmp_path
+
+
+def said(exercise: str, *mistakes: str, passed: bool = False) -> Said:
+    return Said(exercise, passed, tuple(map(Titled, mistakes)))
+
+
+def test_mistakes_are_overcome_and_what_comes_next_is_said(course: Path) -> None:
+    progress.note(course, said("project_qkv", passed=True))
+    progress.note(course, said("attention_scores", "no scaling", "the scores are transposed"))
+    progress.note(course, said("attention_scores", "the scores are transposed"))
+    done = progress.read(course)["lab01_attention"]
+    assert done["attention_scores"].made == ["the scores are transposed"]
+    assert done["attention_scores"].overcome == ["no scaling"] and done["attention_scores"].checks == 2
+    text = progress.text(course)
+    assert "Lab 1: 1 of 3 passed" in text and "overcome: no scaling" in text
+    assert text.endswith("Next: go on with Lab 1, attention_scores.")
+    for name in progress.exercises(course)["lab01_attention"]:
+        progress.note(course, said(name, passed=True))
+    assert progress.text(course).endswith("Next: begin Lab 2, MultiHeadSelfAttention.")
+    assert "still there" not in progress.text(course)
+
+
+def test_what_is_not_attempted_or_not_in_a_lab_does_not_count(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress.note(course, Said("project_qkv", False, attempted=False))
+    assert progress.read(course) == {}
+    monkeypatch.chdir(course)
+    progress.note(course, said("project_qkv", passed=True))
+    monkeypatch.chdir(course / "labs")
+    progress.note(course, said("project_qkv", passed=True))
+    assert progress.read(course) == {} and "No check in a lab yet" in progress.text(course)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"\xff\xfe",
+        b'{"lab": 3}',
+        b"[" * 100_000,
+        b'{"lab": "lab01_attention", "exercise": "x", "passed": 1, "attempted": true, "mistakes": []}',
+        b'{"lab": "lab01_attention", "exercise": "x", "passed": true, "attempted": true, "mistakes": "no"}',
+    ],
+)
+def test_a_broken_file_is_begun_anew_and_kept_beside(course: Path, broken: bytes) -> None:
+    progress.note(course, said("project_qkv", passed=True))
+    path = progress.file(course)
+    before = path.read_bytes() + broken
+    path.write_bytes(before)
+    assert progress.read(course)["lab01_attention"].keys() == {"project_qkv"}
+    assert path.with_name(progress.BROKEN).read_bytes() == before
+    progress.note(course, said("attention_scores", passed=True))
+    assert len(progress.read(course)["lab01_attention"]) == 2
+
+
+def test_a_file_without_end_is_begun_anew(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LARGEST", 1000)
+    for _ in range(20):
+        progress.note(course, said("project_qkv", passed=True))
+    assert progress.file(course).stat().st_size < 1500
+    progress.file(course).write_bytes(b"x" * 5000)
+    assert progress.read(course) == {}
+
+
+def test_nothing_happens_where_the_file_cannot_be_written(course: Path) -> None:
+    progress.file(course).mkdir(parents=True)
+    progress.note(course, said("project_qkv", passed=True))
+    assert progress.read(course) == {}
+
+
+def test_what_stands_in_the_file_is_shown_as_text(course: Path) -> None:
+    progress.note(course, said("project_qkv", "<script>alert(1)</script> [x](javascript:y) $z$ \x1b[2J"))
+    table = progress.table(course)
+    assert "<script" not in table and "[x](" not in table and "$" not in table
+    assert "\x1b" not in progress.text(course)
+
+
+def test_check_keeps_what_it_said_of_a_lab_and_says_it_all_the_same_where_it_cannot(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The course is that of the repository, so the lab's folder is the repository's own; its state is elsewhere."""
+
+    def attention_scores(q, k):
+        return q @ k.transpose(-2, -1)
+
+    monkeypatch.chdir(REPOSITORY / "labs" / "lab01_attention")
+    assert [one.title for one in check(attention_scores).mistakes] == ["no scaling"]
+    assert progress.read(course)["lab01_attention"]["attention_scores"].made == ["no scaling"]
+    monkeypatch.setattr(progress, "note", lambda course, verdict: 1 / 0)
+    assert not check(attention_scores).passed
+    assert progress.read(course)["lab01_attention"]["attention_scores"].checks == 1
+    monkeypatch.undo()
+    monkeypatch.chdir(REPOSITORY / "labs" / "lab01_attention")
+    monkeypatch.setenv(STATE_VARIABLE, str(course / ".headroom"))
+    monkeypatch.setenv("NBGRADER_VALIDATING", "1")
+    with pytest.raises(AssertionError):
+        check(attention_scores)
+    assert progress.read(course)["lab01_attention"]["attention_scores"].checks == 1
+
+
+def test_the_command_says_it_and_the_file_is_ignored_by_git(course: Path) -> None:
+    progress.note(course, said("project_qkv", passed=True))
+    ran = subprocess.run(
+        [sys.executable, "-m", "headroom", "progress"], cwd=REPOSITORY, env=os.environ, capture_output=True, text=True
+    )
+    assert ran.returncode == 0 and "Lab 1: 1 of 3 passed" in ran.stdout, ran.stderr
+    assert ".headroom/" in (REPOSITORY / ".gitignore").read_text().splitlines()
+    assert private_environment(Path("s"), Path("c"))[STATE_VARIABLE] == "s"
+    assert course_folder(REPOSITORY) == REPOSITORY
