@@ -1,18 +1,23 @@
-# Every target first sets up .venv when it is missing or out of date. Another Python: make setup PYTHON=python3.12
+# Every target first sets up .venv when it is missing or out of date, with the extras that it needs of pyproject.toml.
+# Another Python: make setup PYTHON=python3.12
 PYTHON ?= python3
 ifeq ($(OS),Windows_NT)
 HERE := .venv/Scripts
 else
 HERE := .venv/bin
 endif
+NO_PYTHON := There is no $(PYTHON) here: install Python 3.11 or newer, then run this again.
+BOOTSTRAP = @command -v $(PYTHON) >/dev/null || { echo "$(NO_PYTHON)" >&2; exit 1; }; $(PYTHON) bootstrap.py
 
-.PHONY: help setup lab test test-all check types style labs grade bench book format constraints
+.PHONY: help setup doctor lab test test-all check types style labs grade bench book format constraints
+.PHONY: with-test with-grade with-bench with-book
 
 help:
 	@echo "make lab          open the course in JupyterLab"
 	@echo "make test         the quick tests, with every notebook at a small scale: about 7 minutes on two cores"
 	@echo "make test-all     the quick tests, then all others, at full scale: 50 minutes"
 	@echo "make check        format, lint, spelling, types of the Python and JavaScript code"
+	@echo "make doctor       say what is wrong with the installation, and how to mend it"
 	@echo "make setup        only set up the environment in .venv"
 	@echo "make labs         make the students' labs/ from solutions/"
 	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
@@ -22,21 +27,26 @@ help:
 	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
 
 setup:
-	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, then run this again." >&2; exit 1; }
-	@$(PYTHON) bootstrap.py
+	$(BOOTSTRAP)
+
+with-test with-grade with-bench with-book:
+	$(BOOTSTRAP) $(@:with-%=%)
+
+doctor:
+	$(BOOTSTRAP) --doctor
 
 lab: setup
 	@$(HERE)/python -m headroom lab
 
 # pytest ends with 5 where none of the files that TESTS names holds a test of that kind.
-test: setup
+test: with-test
 	@$(HERE)/python -m pytest -m "not full" $(TESTS) || [ $$? -eq 5 ]
 
 test-all: test
 	@$(HERE)/python -m pytest -m full $(TESTS) || [ $$? -eq 5 ]
 
 # The types take as long as all else together.
-check: setup
+check: with-test
 	@$(MAKE) --no-print-directory -j2 types style
 
 types:
@@ -52,21 +62,19 @@ style:
 labs: setup
 	@$(HERE)/python -m autograder labs
 
-grade: setup
+grade: with-grade
 	@$(HERE)/python -m autograder grade $(LAB)
 
-bench: setup
-	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"
+bench: with-bench
 	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
 
-book: setup
-	@$(HERE)/python -c "import myst_nb, pydata_sphinx_theme" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[book]"
+book: with-book
 	@$(HERE)/python -m website.build
 
-format: setup
+format: with-test
 	@$(HERE)/python -m headroom clean
 	@$(HERE)/python -m ruff format .
 	@$(HERE)/python -m ruff check --fix .
 
 constraints:
-	@$(PYTHON) bootstrap.py --renew
+	$(BOOTSTRAP) --renew
