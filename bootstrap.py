@@ -346,7 +346,7 @@ def write_constraints(root):
     """Write the exact versions that the environment holds to constraints.txt."""
     frozen = subprocess.check_output([environment_python(root), "-m", "pip", "freeze", "--all", "--exclude-editable"])
     header = [
-        "# The environment as the test suite last ran in it, but for what PyTorch brings of CUDA. Read as constraints, it",
+        "# The environment as the test suite last ran in it, but for what PyTorch brings of CUDA. As constraints, it",
         "# says which version, never what to install. Written by `make constraints`; don't edit by hand.",
     ]
     with io.open(os.path.join(root, "constraints.txt"), "w", encoding="utf-8", newline="\n") as file:

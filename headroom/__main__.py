@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     clean.add_argument(
         "--check", action="store_true", help="only name those that would change; exit status 1 if any would"
     )
+    commands.add_parser("doctor", help="say what is wrong with the installation, and how to mend it")
     commands.add_parser("map", help="draw the map of the course into docs/course_map.png")
 
     chosen, more = parser.parse_known_args(arguments)
@@ -36,6 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
             from headroom.lab import start
 
             start(chosen.port, not chosen.no_browser, tuple(more))
+        elif chosen.command == "doctor":
+            from headroom import doctor
+
+            return doctor.main()
         elif chosen.command == "map":
             from headroom.course_map import write_picture
             from headroom.lab import course_folder
