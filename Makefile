@@ -9,7 +9,7 @@ endif
 NO_PYTHON := There is no $(PYTHON) here: install Python 3.11 or newer, then run this again.
 BOOTSTRAP = @command -v $(PYTHON) >/dev/null || { echo "$(NO_PYTHON)" >&2; exit 1; }; $(PYTHON) bootstrap.py
 
-.PHONY: help setup doctor lab test test-all check types style labs grade bench book format constraints
+.PHONY: help setup doctor lab test test-all check types style labs grade bench book screenshots format constraints
 .PHONY: with-test with-grade with-bench with-book
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make grade        grade what lies in submitted/ and write feedback/; one lab: make grade LAB=lab02_multi_head"
 	@echo "make bench        measure, and write benchmarks/results/"
 	@echo "make book         build the website in build/book/html, lectures executed"
+	@echo "make screenshots  take the README's pictures in Chromium"
 	@echo "make format       clean the notebooks for storing, format and check the code"
 	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
 
@@ -70,6 +71,9 @@ bench: with-bench
 
 book: with-book
 	@$(HERE)/python -m website.build
+
+screenshots: with-test
+	@$(HERE)/python -m tests.screenshots
 
 format: with-test
 	@$(HERE)/python -m headroom clean

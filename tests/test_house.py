@@ -370,6 +370,17 @@ def test_the_makefile_has_what_the_readme_names() -> None:
     assert named <= targets
 
 
+def test_the_readmes_pictures_are_small_and_for_both_themes() -> None:
+    """`make screenshots` takes them."""
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r'(?:src|srcset)="([^"]+)"', page)
+    light = {name.replace("-dark.", "-light.") for name in named}
+    assert sorted(named) == sorted(light | {name.replace("-light.", "-dark.") for name in light}) and len(light) == 2
+    for name in named:
+        assert 0 < (REPOSITORY / name).stat().st_size < 150_000, f"{name}: make screenshots"
+    assert len(re.findall(r'<img [^>]*alt="[^"]{60,}"', page)) == 2, "each says what it shows"
+
+
 @pytest.mark.parametrize(
     "page", sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md")]), ids=lambda page: page.name
 )
