@@ -1,20 +1,29 @@
 """Sets up .venv, the course's own Python environment, or does nothing when it is ready.
 
-    python3 bootstrap.py            what every make target calls first
+    python3 bootstrap.py            what a student needs; every make target calls it first
+    python3 bootstrap.py test       and an extra of pyproject.toml (test, grade, bench, book); several can be named
     python3 bootstrap.py --renew    starts afresh with the newest allowed versions and writes them to constraints.txt
+    python3 bootstrap.py --doctor   says what is wrong with the installation, and changes nothing
+
+Packages come by uv, which pip puts into .venv first. It is quick, and finds the build of PyTorch for the machine:
+without a GPU the one for the processor, which is far smaller than the usual one. Where the index of these builds cannot
+be reached, the usual one comes; where uv is not to be had or reaches no index, pip brings all. Another build is named
+as in `make setup UV_TORCH_BACKEND=cpu`; uv's --torch-backend says which there are.
 
 Standard library only, and written so that a Python as old as 2.7 can read it: an old Python must get as far as the
 sentence that says it is too old. It can be stopped at any moment and started again. Whatever goes wrong ends in one
-sentence; pip's own words are kept in .headroom/setup.log.
+sentence; the installers' own words are kept in .headroom/setup.log.
 """
 
 from __future__ import print_function
 
+import csv
 import glob
 import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,13 +32,16 @@ import time
 OLDEST = (3, 11)
 ROOT = os.path.dirname(os.path.realpath(__file__))
 GB = 1e9
-# Written into .venv when it is ready; says for what.
+# Written into .venv when it is ready, one for what all need and one for each extra; says for what.
 STAMP = "headroom-setup"
-# Peak use of a first setup (8.7 GB on Linux, 6.1 GB of it to stay) plus some room. There the usual torch brings CUDA
-# along; elsewhere it doesn't, and the figure is an estimate.
-NEEDED_GB = {"linux": 10.0}
+# Peak use of a first setup, and room for half a gigabyte more. On Linux the usual PyTorch brings CUDA along, and pip
+# keeps what it has downloaded beside what it makes of it. The other systems' figure is an estimate.
+NEEDED_GB = {"processor": 2.0, "usual": 7.0, "pip": 10.0}
 NEEDED_GB_ELSEWHERE = 3.0
-SECONDS_A_LINE = 10
+EXTRAS_GB = 1.0
+TORCH = ["torch", "torchvision"]
+EXTRAS = ["test", "bench", "book"]
+SECONDS_A_LINE = 5
 
 NO_NETWORK = (
     "NewConnectionError",
@@ -41,9 +53,12 @@ NO_NETWORK = (
     "Network is unreachable",
     "Connection refused",
     "Failed to establish a new connection",
+    "dns error",
+    "client error (Connect)",
+    "operation timed out",
 )
-NO_SPACE = ("No space left on device", "Errno 28", "Disk quota exceeded")
-NO_BUILD = ("No matching distribution found", "requires a different Python")
+NO_SPACE = ("No space left on device", "Errno 28", "os error 28", "Disk quota exceeded")
+NO_BUILD = ("No matching distribution found", "requires a different Python", "No solution found")
 
 
 class Trouble(Exception):
@@ -80,7 +95,7 @@ def check_disk(free_bytes, needed_gb, folder):
 
 
 def explain(log, rest):
-    """Return the one sentence for a pip that failed, from what it wrote to its error output."""
+    """Return the one sentence for an installer that failed, from what it wrote to its error output."""
     if any(sign in log for sign in NO_SPACE):
         return "The disk is full: make room and run the same command again, it goes on where it stopped."
     if any(sign in log for sign in NO_NETWORK):
@@ -90,10 +105,10 @@ def explain(log, rest):
         )
     if any(sign in log for sign in NO_BUILD):
         return (
-            "pip found no build of some package for Python %d.%d on this machine: try another Python from 3.11"
+            "There is no build of some package for Python %d.%d on this machine: try another Python from 3.11"
             " on, or see %s." % (tuple(sys.version_info[:2]) + (rest,))
         )
-    return "pip could not install the packages: its own words are in %s." % rest
+    return "The packages could not be installed: the installer's own words are in %s." % rest
 
 
 def fingerprint(root):
@@ -146,32 +161,43 @@ def made_here(folder):
         return False
 
 
-def drop_half_installed(folder):
-    """Remove what an interrupted pip left in the environment `folder`, so that pip installs it again.
+def half_installed(folder):
+    """Return what an interrupted installer left in the environment `folder`, as paths.
 
-    pip writes a package's RECORD last: without it the package may lack files, yet pip would take it for installed.
+    A package may lack its RECORD, which pip writes last, or a file that its RECORD lists, as after uv was stopped.
+    Either installer would take it for installed.
     """
-    removed = []
+    found = []
     for packages in glob.glob(os.path.join(folder, "lib", "python*", "site-packages")) + [
         os.path.join(folder, "Lib", "site-packages")
     ]:
         for path in glob.glob(os.path.join(packages, "*.dist-info")):
-            if not os.path.exists(os.path.join(path, "RECORD")):
-                removed.append(path)
-        removed += glob.glob(os.path.join(packages, "~*"))
-    for path in removed:
+            try:
+                with io.open(os.path.join(path, "RECORD"), encoding="utf-8", newline="") as file:
+                    listed = [row[0] for row in csv.reader(file) if row and not row[0].endswith(".pyc")]
+            except EnvironmentError:
+                found.append(path)
+                continue
+            if not all(os.path.lexists(os.path.join(packages, name)) for name in listed):
+                found.append(path)
+        found += glob.glob(os.path.join(packages, "~*"))
+    return found
+
+
+def drop_half_installed(folder):
+    """Remove what an interrupted installer left in the environment `folder`, so that it is installed again."""
+    for path in half_installed(folder):
         if os.path.isdir(path):
             shutil.rmtree(path)
         else:
             os.remove(path)
-    return removed
 
 
 def installed(folder):
     """Return how many packages the environment `folder` holds, and how many bytes they take."""
     packages, size = 0, 0
     for path, _, files in os.walk(folder):
-        packages += path.endswith(".dist-info") and "RECORD" in files
+        packages += path.endswith(".dist-info") and "RECORD" in files and "_vendor" not in path
         for name in files:
             try:
                 size += os.lstat(os.path.join(path, name)).st_size
@@ -180,66 +206,139 @@ def installed(folder):
     return packages, size
 
 
-def count_pins(root):
-    """Return how many packages constraints.txt pins for this system, 0 without that file."""
-    path = os.path.join(root, "constraints.txt")
-    if not os.path.exists(path):
-        return 0
-    with io.open(path, encoding="utf-8") as file:
-        lines = [line for line in file if "==" in line.split(";")[0]]
-    return sum(1 for line in lines if "sys_platform" not in line or sys.platform == "linux")
+def words(log_path):
+    """Return what an installer has written to its log."""
+    with io.open(log_path, encoding="utf-8", errors="replace") as log:
+        return log.read()
 
 
-def watch(process, folder, total):
-    """Wait for pip and return its exit status; while it writes packages, which it does silently, say how far it is."""
+def watch(process, folder, log_path):
+    """Wait for an installer and return its exit status; while `folder` grows, say how far it is."""
     start, before = time.time(), installed(folder)[1]
     while True:
         try:
             return process.wait(SECONDS_A_LINE)
         except subprocess.TimeoutExpired:
             packages, size = installed(folder)
-        if size > before:  # it does not while pip downloads, and shows that itself
+        log, line = words(log_path), ""
+        if size > before and packages:
+            total = re.search(r"Resolved (\d+) packages", log)  # uv says so
+            of_all = " of %s" % total.group(1) if total and packages <= int(total.group(1)) else ""
+            line = "%d%s packages, %.1f GB" % (packages, of_all, size / GB)
+        elif "Prepared" in log:  # uv has them all
+            line = "putting them in place"
+        if line:
             seconds = int(time.time() - start)
-            print(
-                "  %d%s packages installed, %.1f GB, %d:%02d"
-                % (packages, " of about %d" % total if total else "", size / GB, seconds // 60, seconds % 60),
-                flush=True,
-            )
+            print("  %s, %d:%02d" % (line, seconds // 60, seconds % 60), flush=True)
         before = size
 
 
-def pip_install(root, arguments, scratch):
-    """Run pip inside the environment, its progress on the terminal, its complaints kept in the log."""
-    log_path = os.path.join(root, ".headroom", "setup.log")
-    variables = dict(os.environ, TMPDIR=scratch, PIP_DISABLE_PIP_VERSION_CHECK="1", PYTHONUTF8="1")
-    # Inside the project: the home folder stays untouched, and an interrupted setup finds its downloads again.
-    variables.setdefault("PIP_CACHE_DIR", os.path.join(root, ".headroom", "downloads"))
-    with open(log_path, "wb") as log:
-        process = subprocess.Popen(
-            [environment_python(root), "-m", "pip", "install"] + arguments, cwd=root, env=variables, stderr=log
-        )
-        try:
-            code = watch(process, os.path.join(root, ".venv"), count_pins(root))
-        except BaseException:  # Ctrl-C has stopped pip as well; it may still be tidying up
-            process.wait()
-            raise
-    if code != 0:
-        with io.open(log_path, encoding="utf-8", errors="replace") as log:
-            raise Trouble(explain(log.read(), os.path.relpath(log_path, root)))
+class Installers(object):
+    """pip and uv inside the environment of `root`; their progress is shown, their words are kept in the log."""
+
+    def __init__(self, root, scratch):
+        self.root = root
+        self.folder = os.path.join(root, ".venv")
+        self.log_path = os.path.join(root, ".headroom", "setup.log")
+        self.variables = dict(os.environ, TMPDIR=scratch, PIP_DISABLE_PIP_VERSION_CHECK="1", PYTHONUTF8="1")
+        # Inside the project: the home folder stays untouched, and an interrupted setup finds its downloads again.
+        self.downloads = os.path.join(root, ".headroom", "downloads")
+        for name in ("PIP_CACHE_DIR", "UV_CACHE_DIR"):
+            self.variables.setdefault(name, self.downloads)
+
+    def run(self, arguments, folder=None, **more):
+        """Run a module of the environment and return its exit status; `folder` is to be watched meanwhile."""
+        with open(self.log_path, "wb") as log:
+            command = [environment_python(self.root), "-m"] + arguments
+            process = subprocess.Popen(command, cwd=self.root, env=dict(self.variables, **more), stderr=log)
+            try:
+                return process.wait() if folder is None else watch(process, folder, self.log_path)
+            except BaseException:  # Ctrl-C has stopped it as well; it may still be tidying up
+                process.wait()
+                raise
+
+    def said(self, signs):
+        """Tell whether the last one that ran said one of `signs`."""
+        log = words(self.log_path)
+        return any(sign in log for sign in signs)
+
+    def trouble(self):
+        """Return the Trouble that the last one was in."""
+        return Trouble(explain(words(self.log_path), os.path.relpath(self.log_path, self.root)))
+
+    def uv(self, arguments, **more):
+        """Run `uv pip install`, as `run` does."""
+        into = ["--python", environment_python(self.root)]
+        return self.run(["uv", "pip", "install"] + into + arguments, **more)
+
+    def bring_uv(self, pinned):
+        """Have pip install uv, and tell whether it could."""
+        if self.run(["pip", "install", "--quiet", "--only-binary", ":all:"] + pinned + ["uv"]) != 0:
+            if self.said(NO_NETWORK + NO_SPACE):
+                raise self.trouble()
+            return False
+        # Who has told pip of an index in PyPI's place means it.
+        told = subprocess.check_output([environment_python(self.root), "-m", "pip", "config", "list"])
+        index = re.findall(r"\.index-url='(.+)'", told.decode("utf-8", "replace"))
+        if index:
+            self.variables.setdefault("UV_DEFAULT_INDEX", index[-1])
+        return True
+
+    def choose_torch(self, pinned):
+        """Return uv's options for the build of PyTorch that suits this machine, and its name in NEEDED_GB; say which.
+
+        The name is None where PyTorch is there already.
+        """
+        chosen = os.environ.get("UV_TORCH_BACKEND", "auto")
+        for backend in [chosen, "cpu"]:  # where a GPU's driver is too old for this version of PyTorch
+            option = ["--torch-backend", backend]
+            if self.uv(["--dry-run", "--no-deps"] + pinned + option + TORCH, UV_HTTP_RETRIES="0") == 0:
+                new = re.search(r"^ \+ torch(?:vision)?==[^\s+]+\+?(\S*)", words(self.log_path), re.MULTILINE)
+                if not new:
+                    return [], None
+                build = new.group(1)
+                if build == "cpu":
+                    print("PyTorch: the build for the processor%s." % (", as there is no GPU" * (backend == "auto")))
+                    return option, "processor"
+                print("PyTorch: the %s." % ("build for this GPU, " + build if build else "usual build"))
+                return option, "usual"
+            if self.said(NO_NETWORK):
+                break
+        print("PyTorch: the usual build, as the index of the smaller one for the processor cannot be reached.")
+        return [], "usual"
+
+    def bring(self, pinned, target, check):
+        """Install `target`, such as ".[test]", by uv, or else by pip; `check` is called with what comes, a name.
+
+        Raises:
+            Trouble: neither could.
+        """
+        if self.bring_uv(pinned):
+            options, build = self.choose_torch(pinned)
+            if build:
+                check(build)
+            inside = self.variables["UV_CACHE_DIR"] == self.downloads
+            if self.uv(options + pinned + ["-e", target], folder=self.downloads if inside else self.folder) == 0:
+                return
+            if not self.said(NO_NETWORK):
+                raise self.trouble()
+        print("uv is of no use here, so pip installs: that takes longer.", flush=True)
+        check("pip")
+        if self.run(["pip", "install"] + pinned + ["-e", target], folder=self.folder) != 0:
+            raise self.trouble()
 
 
 def pins(frozen):
     """Return the lines of constraints.txt for the output of `pip freeze`: names and versions, nothing else.
 
-    What only exists on Linux gets a marker, so that the file serves other systems too.
+    Each build of PyTorch pins what it needs of CUDA by itself, and differently: that is left out, as is the build.
     """
     lines = []
     for line in frozen.splitlines():
         name = line.split("==")[0].strip()
-        if "==" not in line or name in ("headroom", "pip", "wheel"):
+        if "==" not in line or name in ("headroom", "pip", "wheel", "triton") or name.startswith(("nvidia-", "cuda-")):
             continue
-        only_linux = name.startswith(("nvidia-", "cuda-")) or name == "triton"
-        lines.append(line.strip() + (' ; sys_platform == "linux"' if only_linux else ""))
+        lines.append(line.split("+")[0].strip())
     return lines
 
 
@@ -247,20 +346,48 @@ def write_constraints(root):
     """Write the exact versions that the environment holds to constraints.txt."""
     frozen = subprocess.check_output([environment_python(root), "-m", "pip", "freeze", "--all", "--exclude-editable"])
     header = [
-        "# The whole environment, exactly as the test suite last ran in it. pip reads it as constraints: it says which",
-        "# version, never what to install. Written by `make constraints`; don't edit by hand.",
+        "# The environment as the test suite last ran in it, but for what PyTorch brings of CUDA. As constraints, it",
+        "# says which version, never what to install. Written by `make constraints`; don't edit by hand.",
     ]
     with io.open(os.path.join(root, "constraints.txt"), "w", encoding="utf-8", newline="\n") as file:
         file.write("\n".join(header + pins(frozen.decode("utf-8"))) + "\n")
 
 
-def ready(root):
-    """Tell whether the environment of `root` is set up as pyproject.toml and constraints.txt now ask for."""
-    stamp = os.path.join(root, ".venv", STAMP)
-    if not os.path.exists(stamp):
+def with_named(root, extras):
+    """Return `extras` and those that they name in turn, such as `grade` for `headroom[grade]`, sorted."""
+    import tomllib
+
+    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
+        project = tomllib.load(file)["project"]
+    known, found, ahead = project.get("optional-dependencies", {}), set(), list(extras)
+    while ahead:
+        extra = ahead.pop()
+        if extra not in known:
+            raise Trouble("There is no extra %s in pyproject.toml: it has %s." % (extra, ", ".join(sorted(known))))
+        if extra not in found:
+            found.add(extra)
+            ahead += [
+                line[len(project["name"]) + 1 : -1] for line in known[extra] if line.startswith(project["name"] + "[")
+            ]
+    return sorted(found)
+
+
+def stamp(root, extra=""):
+    """Return the path of the file that says for what `extra` is installed; "" is what all need."""
+    return os.path.join(root, ".venv", STAMP + ("-" + extra if extra else ""))
+
+
+def up_to_date(root, extra=""):
+    """Tell whether `extra` was installed as pyproject.toml and constraints.txt now ask for."""
+    if not os.path.exists(stamp(root, extra)):
         return False
-    with open(stamp) as file:
-        return file.read() == fingerprint(root) and usable(root)
+    with open(stamp(root, extra)) as file:
+        return file.read() == fingerprint(root)
+
+
+def ready(root, extras=()):
+    """Tell whether the environment of `root` is set up, with these extras."""
+    return all(up_to_date(root, extra) for extra in ("",) + tuple(extras)) and usable(root)
 
 
 def wait_for_turn(state):
@@ -278,33 +405,40 @@ def wait_for_turn(state):
     return lock
 
 
-def set_up(root, renew=False):
+def set_up(root, extras=(), renew=False):
     """Make the environment of `root` ready; a second call finds it ready and returns at once."""
-    if not renew and ready(root):
+    extras = with_named(root, extras)
+    if not renew and ready(root, extras):
         return
     state = os.path.join(root, ".headroom")
     if not os.path.isdir(state):
         os.makedirs(state)
     with wait_for_turn(state):
-        if renew or not ready(root):
-            install(root, state, renew)
+        if renew or not ready(root, extras):
+            install(root, state, extras, renew)
 
 
-def install(root, state, renew):
+def install(root, state, extras, renew):
     """Make or mend the environment and install into it; whatever an interrupted setup left is used again."""
     folder = os.path.join(root, ".venv")
-    stamp = os.path.join(folder, STAMP)
     scratch = os.path.join(state, "tmp")
     # Not the system's temporary folder: that one is often a small memory disk, and the wheels are large.
     shutil.rmtree(scratch, ignore_errors=True)
     os.makedirs(scratch)
+    fresh = renew or not usable(root)
 
-    if os.path.exists(stamp):
-        os.remove(stamp)
-    if renew or not usable(root):
-        needed = NEEDED_GB.get(sys.platform, NEEDED_GB_ELSEWHERE)
+    def check(build):
+        """Check for room: when all is still to come, and more surely once it is known what."""
+        if fresh:
+            needed = NEEDED_GB[build] if sys.platform == "linux" else NEEDED_GB_ELSEWHERE
+            check_disk(shutil.disk_usage(root).free, needed + (EXTRAS_GB if extras else 0), root)
+
+    before = [path for path in glob.glob(stamp(root) + "*") if up_to_date(root, path[len(stamp(root)) + 1 :])]
+    for path in glob.glob(stamp(root) + "*"):
+        os.remove(path)
+    if fresh:
         shutil.rmtree(folder, ignore_errors=True)
-        check_disk(shutil.disk_usage(root).free, needed, root)
+        check("processor")
         print("Making the environment in .venv ...", flush=True)
         with open(os.path.join(state, "setup.log"), "wb") as log:
             code = subprocess.call([sys.executable, "-m", "venv", folder], stdout=log, stderr=log)
@@ -312,29 +446,42 @@ def install(root, state, renew):
             raise Trouble("Python could not make the environment .venv: its own words are in .headroom/setup.log.")
     else:
         drop_half_installed(folder)
-    print("Installing the course's packages (a first setup downloads up to 3 GB on Linux) ...", flush=True)
+    what = "the course's packages" + (", with those for: " + ", ".join(extras) if extras else "")
+    print("Installing %s ..." % what, flush=True)
     pinned = [] if renew or not os.path.exists(os.path.join(root, "constraints.txt")) else ["-c", "constraints.txt"]
-    # The constraints cover what `make bench` and `make book` add, so an environment made to write them holds that too.
-    # What students get of the course has no tests, and needs nothing for them.
-    usual = ".[test]" if os.path.isdir(os.path.join(root, "tests")) else "."
-    pip_install(root, pinned + ["-e", ".[test,bench,book]" if renew else usual], scratch)
+    Installers(root, scratch).bring(pinned, ".[%s]" % ",".join(extras) if extras else ".", check)
     if renew:
         write_constraints(root)
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.rmtree(os.path.join(state, "downloads"), ignore_errors=True)
-    with open(stamp, "w") as file:
-        file.write(fingerprint(root))
+    for path in {stamp(root, extra) for extra in [""] + extras}.union([] if fresh else before):
+        with open(path, "w") as file:
+            file.write(fingerprint(root))
     print("The environment is ready.", flush=True)
 
 
+def examine(root):
+    """Say what is wrong with the installation in `root`, by the environment's Python where it starts; return 0 or 1."""
+    python = environment_python(root)
+    try:
+        subprocess.check_output([python, "-c", ""], stderr=subprocess.STDOUT)
+    except (OSError, subprocess.CalledProcessError):
+        python = sys.executable
+    return subprocess.call([python, "-m", "headroom", "doctor"], cwd=root)
+
+
 def main(arguments):
-    """Set up the environment and return the exit status; every failure is one sentence on the error output."""
+    """Do what the arguments ask for and return the exit status; every failure is one sentence on the error output."""
     try:
         check_python(sys.version_info, sys.executable)
+        if "--doctor" in arguments:
+            return examine(ROOT)
         import importlib.util
 
         check_venv_module(importlib.util.find_spec)
-        set_up(ROOT, renew="--renew" in arguments)
+        renew = "--renew" in arguments
+        # The constraints cover all extras, so an environment made to write them holds them all.
+        set_up(ROOT, EXTRAS if renew else [name for name in arguments if not name.startswith("-")], renew)
     except Trouble as trouble:
         print("\n" + str(trouble), file=sys.stderr)
         return 1

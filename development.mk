@@ -1,5 +1,6 @@
 # What the Makefile offers to instructors and contributors; make student-copy leaves it out.
-.PHONY: test test-all check types style labs student-copy grade report bench book format constraints
+.PHONY: test test-all check types style labs student-copy grade report bench book screenshots format constraints
+.PHONY: with-test with-grade with-bench with-book
 
 help::
 	@echo "make test         the quick tests, with every notebook at a small scale: about 7 minutes on two cores"
@@ -12,18 +13,22 @@ help::
 	@echo "make report       write report/index.html: what the class should be taught again, scores, mistakes, who has stopped"
 	@echo "make bench        measure, and write benchmarks/results/"
 	@echo "make book         build the website in build/book/html, lectures executed"
+	@echo "make screenshots  take the README's pictures in Chromium"
 	@echo "make format       clean the notebooks for storing, format and check the code"
 	@echo "make constraints  new environment with the newest allowed versions, written to constraints.txt"
 
+with-test with-grade with-bench with-book:
+	$(BOOTSTRAP) $(@:with-%=%)
+
 # pytest ends with 5 where none of the files that TESTS names holds a test of that kind.
-test: setup
+test: with-test
 	@$(HERE)/python -m pytest -m "not full" $(TESTS) || [ $$? -eq 5 ]
 
 test-all: test
 	@$(HERE)/python -m pytest -m full $(TESTS) || [ $$? -eq 5 ]
 
 # The types take as long as all else together.
-check: setup
+check: with-test
 	@$(MAKE) --no-print-directory -j2 types style
 
 types:
@@ -42,24 +47,25 @@ labs: setup
 student-copy: setup
 	@$(HERE)/python -m autograder student-copy $(TO)
 
-grade: setup
+grade: with-grade
 	@$(HERE)/python -m autograder grade $(LAB)
 
 report: setup
 	@$(HERE)/python -m autograder report
 
-bench: setup
-	@$(HERE)/python -c "import timm, vit_pytorch" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[bench]"
+bench: with-bench
 	@for file in benchmarks/*.py; do echo "$$file"; $(HERE)/python $$file || exit 1; done
 
-book: setup
-	@$(HERE)/python -c "import myst_nb, pydata_sphinx_theme" 2>/dev/null || $(HERE)/python -m pip install -q -c constraints.txt -e ".[book]"
+book: with-book
 	@$(HERE)/python -m website.build
 
-format: setup
+screenshots: with-test
+	@$(HERE)/python -m tests.screenshots
+
+format: with-test
 	@$(HERE)/python -m headroom clean
 	@$(HERE)/python -m ruff format .
 	@$(HERE)/python -m ruff check --fix .
 
 constraints:
-	@$(PYTHON) bootstrap.py --renew
+	$(BOOTSTRAP) --renew

@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     clean.add_argument(
         "--check", action="store_true", help="only name those that would change; exit status 1 if any would"
     )
+    commands.add_parser("doctor", help="say what is wrong with the installation, and how to mend it")
     commands.add_parser("map", help="draw the map of the course into docs/course_map.png")
     commands.add_parser("progress", help="say which checks have passed, which mistakes are overcome, what comes next")
 
@@ -43,6 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
             from headroom.progress import text
 
             print(text(course_folder(Path.cwd())))
+        elif chosen.command == "doctor":
+            from headroom import doctor
+
+            return doctor.main()
         elif chosen.command == "map":
             from headroom.course_map import write_picture
             from headroom.lab import course_folder

@@ -20,7 +20,7 @@ from autograder.pipeline.worker import Died, Refused
 from tests.test_pipeline import REPOSITORY, hand_in
 from tests.test_workers import folders, wait_for, whole_gradebook
 
-pytest.importorskip("distributed", reason="there is no Dask (the extra `cluster`)")
+pytest.importorskip("distributed", reason="there is no Dask (the extra `grade`)")
 if not sys.platform.startswith("linux"):
     pytest.skip("students' code is isolated on Linux only", allow_module_level=True)
 

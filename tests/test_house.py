@@ -45,8 +45,8 @@ def requirements(lines: list[str]) -> dict[str, str]:
 
 def asked_for() -> dict[str, str]:
     extras = PROJECT["optional-dependencies"]
-    tests = [line for line in extras["test"] if line != "headroom[cluster]"]
-    return requirements(PROJECT["dependencies"] + tests + extras["cluster"])
+    tests = [line for line in extras["test"] if line != "headroom[grade]"]
+    return requirements(PROJECT["dependencies"] + tests + extras["grade"])
 
 
 @pytest.fixture
@@ -55,7 +55,8 @@ def project(tmp_path: Path) -> Path:
     shutil.copy2(REPOSITORY / "bootstrap.py", tmp_path)
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "tiny"\nversion = "1"\n[project.optional-dependencies]\ntest = []\n'
+        '[project]\nname = "tiny"\nversion = "1"\n'
+        '[project.optional-dependencies]\ngrade = []\ntest = ["tiny[grade]"]\nbook = []\n'
         "[tool.setuptools]\npy-modules = []\n"
     )
     return tmp_path
@@ -121,41 +122,77 @@ def test_a_missing_network_is_named(project: Path, monkeypatch: pytest.MonkeyPat
     assert_one_sentence(run_bootstrap(project), "cannot be reached", "same command again")
 
 
+class Brought:
+    """In the place of `Installers`: remembers what it was to bring, and is interrupted the first time."""
+
+    def __init__(self) -> None:
+        self.calls = []
+
+    def __call__(self, root: str, scratch: str):
+        return self
+
+    def bring(self, pinned: list[str], target: str, check) -> None:
+        self.calls.append((pinned, target))
+        if len(self.calls) == 1:
+            raise KeyboardInterrupt
+
+
 def test_an_interrupted_setup_goes_on_and_a_finished_one_is_left_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip is replaced here: interrupted the first time, done the second; the environment itself is real."""
+    """Nothing is installed here; the environment itself is real."""
     bootstrap = load_bootstrap()
-    root, calls = str(project), []
-
-    def pip_install(root: str, arguments: list[str], scratch: str) -> None:
-        calls.append(arguments)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(bootstrap, "pip_install", pip_install)
+    root, brought = str(project), Brought()
+    monkeypatch.setattr(bootstrap, "Installers", brought)
     monkeypatch.setattr(bootstrap, "check_disk", lambda *arguments: None)
     with pytest.raises(KeyboardInterrupt):
         bootstrap.set_up(root)
     packages = next((project / ".venv" / "lib").glob("python*/site-packages"))
-    (packages / "half-1.0.dist-info").mkdir()
-    (packages / "half-1.0.dist-info" / "METADATA").touch()
+    for name, record in (("half", None), ("lacking", "lacking.py,,\n"), ("whole", "whole.py,,\nwhole.pyc,,\n")):
+        (packages / f"{name}-1.0.dist-info").mkdir()
+        if record:
+            (packages / f"{name}-1.0.dist-info" / "RECORD").write_text(record)
+    (packages / "whole.py").touch()
 
     bootstrap.set_up(root)
-    assert len(calls) == 2
-    assert not (packages / "half-1.0.dist-info").exists(), "pip would take it for installed"
+    assert brought.calls == [([], ".")] * 2
+    left = {path.name for path in packages.glob("*-1.0.dist-info")}
+    assert left == {"whole-1.0.dist-info"}, "the others would be taken for installed"
     bootstrap.set_up(root)
-    assert len(calls) == 2, "nothing changed, so nothing is installed"
+    assert len(brought.calls) == 2, "nothing changed, so nothing is installed"
 
     (project / "constraints.txt").write_text("numpy==2.0.0\n")
     bootstrap.set_up(root)
-    assert calls[2][:2] == ["-c", "constraints.txt"], "new versions are installed, in the same environment"
+    assert brought.calls[2] == (["-c", "constraints.txt"], "."), "new versions are installed, in the same environment"
+
+
+def test_an_extra_is_installed_when_it_is_first_needed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap = load_bootstrap()
+    root, brought = str(project), Brought()
+    brought.calls.append("as if interrupted before")
+    monkeypatch.setattr(bootstrap, "Installers", brought)
+    monkeypatch.setattr(bootstrap, "check_disk", lambda *arguments: None)
+
+    def targets(*extras: str) -> list[str]:
+        """What setting these up brings, if anything."""
+        before = len(brought.calls)
+        bootstrap.set_up(root, extras)
+        return [target for _, target in brought.calls[before:]]
+
+    assert targets() == ["."]
+    assert targets("test") == [".[grade,test]"], "with the one that it names"
+    assert targets() == targets("grade") == targets("test") == []
+    assert targets("book") == [".[book]"]
+    assert targets("test") == [], "it is still there"
+    with pytest.raises(bootstrap.Trouble, match="no extra tests"):
+        bootstrap.set_up(root, ["tests"])
 
 
 @pytest.mark.full
 def test_a_broken_environment_is_made_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bootstrap = load_bootstrap()
-    monkeypatch.setattr(bootstrap, "pip_install", lambda *arguments: None)
+    bootstrap, brought = load_bootstrap(), Brought()
+    brought.calls.append("as if interrupted before")
+    monkeypatch.setattr(bootstrap, "Installers", brought)
     monkeypatch.setattr(bootstrap, "check_disk", lambda *arguments: None)
     bootstrap.set_up(str(project))
     python = Path(bootstrap.environment_python(str(project)))
@@ -165,7 +202,7 @@ def test_a_broken_environment_is_made_again(project: Path, monkeypatch: pytest.M
 
 
 def test_the_set_up_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    """While pip writes packages it is silent; while it downloads it is not, and nothing is added to what it says."""
+    """Both installers are silent for minutes where they write to no terminal."""
     script = """
 import pathlib, sys, time
 time.sleep(0.5)
@@ -174,15 +211,55 @@ for name in ("one-1.0", "two-2.0"):
     folder.mkdir()
     (folder / "RECORD").write_text("x" * 1000)
     time.sleep(0.5)
+pathlib.Path(sys.argv[1] + ".log").open("a").write("Prepared 5 packages in 1s")
+time.sleep(0.5)
 sys.exit(3)
 """
     bootstrap = load_bootstrap()
     monkeypatch.setattr(bootstrap, "SECONDS_A_LINE", 0.1)
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)])
-    assert bootstrap.watch(process, str(tmp_path), 5) == 3
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" packages")[0].strip() for line in lines] == ["1 of about 5", "2 of about 5"]
-    assert 150 < bootstrap.count_pins(bootstrap.ROOT) < 250
+    folder, log = tmp_path / "packages", tmp_path / "packages.log"
+    folder.mkdir()
+    log.write_text("Resolved 5 packages in 1s\n")
+    process = subprocess.Popen([sys.executable, "-c", script, str(folder)])
+    assert bootstrap.watch(process, str(folder), str(log)) == 3
+    lines = [line.split(",")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == ["1 of 5 packages", "2 of 5 packages"] and set(lines[2:]) == {"putting them in place"}
+
+
+WITHOUT_INDEX = "error: Failed to fetch: https://…/torch/\n  cause: dns error\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected", "says"),
+    [  # how a program ends, by a word of its command; all others well, and silently
+        ({"--dry-run": (0, " + torch==2.15.0+cpu\n")}, ["uv auto"], "for the processor, as there is no GPU"),
+        ({"--dry-run": (0, " + torch==2.15.0+cu130\n")}, ["uv auto"], "for this GPU, cu130"),
+        ({"--dry-run": (0, "Would make no changes\n")}, ["uv"], ""),
+        ({"--dry-run": (2, WITHOUT_INDEX)}, ["uv"], "the usual build, as the index"),
+        ({"auto": (1, "No solution found"), "cpu": (0, " + torch==2.15.0+cpu\n")}, ["uv cpu"], "processor."),
+        ({"--only-binary": (1, "No matching distribution found")}, ["pip"], "pip installs"),
+        ({"--python": (2, WITHOUT_INDEX)}, ["uv", "pip"], "pip installs"),  # uv's own commands alone have it
+    ],
+)
+def test_uv_brings_the_build_for_the_machine_and_pip_what_uv_cannot(
+    ends: dict, expected: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    bootstrap = load_bootstrap()
+    monkeypatch.delenv("UV_TORCH_BACKEND", raising=False)
+    monkeypatch.setattr(bootstrap, "environment_python", lambda root: sys.executable)
+    (tmp_path / ".headroom").mkdir()
+    installers, came = bootstrap.Installers(str(tmp_path), str(tmp_path)), []
+
+    def run(arguments: list[str], folder=None, **more) -> int:
+        code, said = next((end for word, end in ends.items() if word in arguments), (0, ""))
+        Path(installers.log_path).write_text(said)
+        if "." in arguments:
+            came.append(" ".join(word for word in arguments if word in ("uv", "auto", "cpu")) or "pip")
+        return code
+
+    monkeypatch.setattr(installers, "run", run)
+    installers.bring([], ".", lambda build: None)
+    assert came == expected and says in capsys.readouterr().out
 
 
 def test_pips_complaints_become_sentences() -> None:
@@ -292,6 +369,17 @@ def test_the_makefile_has_what_the_readme_names() -> None:
     named = set(re.findall(r"(?:^|`)make ([a-z-]+)\b", (REPOSITORY / "README.md").read_text(), flags=re.MULTILINE))
     assert {"lab", "test", "setup"} <= named
     assert named <= targets
+
+
+def test_the_readmes_pictures_are_small_and_for_both_themes() -> None:
+    """`make screenshots` takes them."""
+    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r'(?:src|srcset)="([^"]+)"', page)
+    light = {name.replace("-dark.", "-light.") for name in named}
+    assert sorted(named) == sorted(light | {name.replace("-light.", "-dark.") for name in light}) and len(light) == 2
+    for name in named:
+        assert 0 < (REPOSITORY / name).stat().st_size < 150_000, f"{name}: make screenshots"
+    assert len(re.findall(r'<img [^>]*alt="[^"]{60,}"', page)) == 2, "each says what it shows"
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ class Postgresql:
         programs += [*Path("/usr/lib/postgresql").glob("*/bin")]
         initdb = next((one / "initdb" for one in programs if (one / "initdb").is_file()), None)
         if initdb is None or importlib.util.find_spec("psycopg") is None:
-            pytest.skip("there is no PostgreSQL (Debian's postgresql, and the extra `cluster`)")
+            pytest.skip("there is no PostgreSQL (Debian's postgresql, and the extra `grade`)")
         user = "postgres" if os.geteuid() == 0 else None  # it does not run as root
         if user:
             shutil.chown(folder, user)

@@ -38,7 +38,7 @@ WORTHWHILE = 25  # submissions: they take about as long as one more worker takes
 MEMORY = 1500 << 20  # bytes that each worker may take before there are fewer than cores
 LOG = ".headroom/grade.log"  # in the course folder: what graders said
 AT_WORK = ".headroom/grading"  # likewise; who has its turn there grades the course
-CLUSTER = "pip install -e '.[cluster]' in the course's folder"
+CLUSTER = "pip install -e '.[grade]' in the course's folder"
 
 Job = tuple[Any, Callable[[], bytes]]  # what it is known by, and what makes the request
 Answers = Iterator[tuple[Any, bytes | Exception]]  # what a job is known by, and its answer or what kept it from one

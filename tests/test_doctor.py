@@ -1,0 +1,166 @@
+"""`make doctor`: one thing broken at a time, and the line that says so."""
+
+import ctypes.util
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headroom import doctor
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+Patch = pytest.MonkeyPatch
+
+
+def old_python(patch: Patch, course: Path) -> None:
+    patch.setattr(sys, "version_info", (3, 9, 6))
+
+
+def no_environment(patch: Patch, course: Path) -> None:
+    shutil.rmtree(course / ".venv")
+
+
+def environment_that_does_not_start(patch: Patch, course: Path) -> None:
+    (course / ".venv" / "bin" / "python").unlink()
+
+
+def full_disk(patch: Patch, course: Path) -> None:
+    patch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**11, 10**11, 10**8))
+
+
+def without(module: str) -> Callable[[Patch, Path], None]:
+    return lambda patch, course: patch.setitem(sys.modules, module, None)
+
+
+def broken_settings(patch: Patch, course: Path) -> None:
+    (course / "jupyter" / "labconfig" / "default_setting_overrides.json").write_text("{")
+
+
+def missing_extension(name: str) -> Callable[[Patch, Path], None]:
+    return lambda patch, course: patch.setitem(doctor.EXTENSIONS, name, ("@jupyter/gone",))
+
+
+def without_program(*names: str) -> Callable[[Patch, Path], None]:
+    which = shutil.which
+    return lambda patch, course: patch.setattr(shutil, "which", lambda one: None if one in names else which(one))
+
+
+def without_namespaces(patch: Patch, course: Path) -> None:
+    patch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    patch.setattr(doctor, "NAMESPACES", ["false"])
+
+
+def without_libseccomp(patch: Patch, course: Path) -> None:
+    patch.setattr(ctypes.util, "find_library", lambda name: None)
+
+
+def without_landlock(patch: Patch, course: Path) -> None:
+    class Library:
+        syscall = staticmethod(lambda *arguments: -1)
+
+    patch.setattr(ctypes, "CDLL", lambda name: Library)
+
+
+def without_groups(patch: Patch, course: Path) -> None:
+    (course / "autograder" / "kernels" / "cgroups.py").write_text("def place():\n    return None\n")
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """What the doctor reads of a course, with an environment that starts; what is in it is of no matter here."""
+    for name in ("torch", "jupyterlab", "anywidget", "nbgrader"):
+        importlib.import_module(name)  # not for the first time in a test that changes what they look at
+    for name in ("bootstrap.py", "pyproject.toml", "autograder/kernels/cgroups.py", "tests/javascript.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, tmp_path / name)
+    shutil.copytree(REPOSITORY / "jupyter", tmp_path / "jupyter")
+    scripts = tmp_path / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    says = f"({sys.version_info[0]}, {sys.version_info[1]}) {tmp_path / '.venv'}"
+    (scripts / "python").write_text(f"#!/bin/sh\necho '{says}'\n")
+    (scripts / "python").chmod(0o755)
+    (scripts / "pip").write_text(f"#!{scripts / 'python'}\n")
+    bootstrap = doctor.load(tmp_path / "bootstrap.py")
+    Path(bootstrap.stamp(str(tmp_path))).write_text(bootstrap.fingerprint(str(tmp_path)))
+    return tmp_path
+
+
+def half_installed(patch: Patch, course: Path) -> None:
+    (course / ".venv" / "lib" / "python3" / "site-packages" / "numpy-2.0.dist-info").mkdir(parents=True)
+
+
+def older_packages(patch: Patch, course: Path) -> None:
+    (course / "constraints.txt").write_text("numpy==1.26.0\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the environment in these tests is a shell script")
+@pytest.mark.parametrize(
+    ("breaks", "mark", "words"),
+    [
+        (old_python, "✗", ["Python: this is 3.9.6", "3.11 or newer"]),
+        (no_environment, "✗", ["Environment: there is none yet", "make setup"]),
+        (environment_that_does_not_start, "✗", ["Environment: .venv does not start", "make setup"]),
+        (half_installed, "✗", ["Environment: numpy is installed in part", "make setup"]),
+        (older_packages, "✗", ["Environment: the course asks for other packages", "make setup"]),
+        (full_disk, "✗", ["Disk: 0.1 GB", "make room"]),
+        (without("torch"), "✗", ["PyTorch: it cannot be imported", "remove the folder .venv"]),
+        (without("jupyterlab"), "✗", ["JupyterLab: it cannot be imported", "remove the folder .venv"]),
+        (broken_settings, "✗", ["JupyterLab: the course's settings", "fetch jupyter/ again"]),
+        (without("anywidget"), "✗", ["Widgets: anywidget cannot be imported"]),
+        (missing_extension("widgets"), "✗", ["Widgets: JupyterLab lacks the extension @jupyter/gone"]),
+        (without("nbgrader"), "✗", ["nbgrader: nbgrader cannot be imported"]),
+        (missing_extension("nbgrader"), "✗", ["nbgrader: JupyterLab lacks the extension @jupyter/gone"]),
+        (without_program("bwrap"), "–", ["bubblewrap: grading needs it", "install"]),
+        (without_libseccomp, "–", ["libseccomp: grading needs it", "install"]),
+        (without_namespaces, "–", ["Namespaces: the system does not let bubblewrap"]),
+        (without_landlock, "–", ["Landlock: this Linux lacks it"]),
+        (without_groups, "–", ["Control groups: none can be made"]),
+        (without_program("chromium", "chromium-browser"), "–", ["Chromium: tests in a browser are skipped", "install"]),
+        (without_program("node"), "–", ["Node.js: there is no Node.js", "install"]),
+    ],
+)
+def test_what_is_broken_is_named(
+    breaks: Callable[[Patch, Path], None],
+    mark: str,
+    words: list[str],
+    course: Path,
+    monkeypatch: Patch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    if mark == "–" and sys.platform != "linux":
+        pytest.skip("what only Linux has")
+    breaks(monkeypatch, course)
+    status = doctor.main(course)
+    lines = capsys.readouterr().out.splitlines()
+    found = [line for line in lines if all(word in line for word in words)]
+    assert len(found) == 1 and found[0].startswith(mark), "\n".join(lines)
+    if mark == "✗":
+        assert status == 1
+        marks = [line[0] for line in lines]
+        assert marks == sorted(marks, key="✗".__ne__), "what is broken comes first"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the environment in these tests is a shell script")
+def test_a_sound_installation_gets_no_cross(course: Path, capsys: pytest.CaptureFixture) -> None:
+    assert doctor.main(course) == 0
+    assert "✗" not in capsys.readouterr().out
+
+
+def test_it_runs_without_any_package() -> None:
+    """By a Python that sees nothing but its own library, as where .venv is broken."""
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        "import sys; sys.path.insert(0, '.'); from headroom import __main__ as m;",
+    ]
+    command[-1] += " sys.exit(m.main(['doctor']))"
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert ran.returncode == 1 and ran.stderr == ""
+    assert ran.stdout.startswith("✗") and "✗ PyTorch: it cannot be imported" in ran.stdout
