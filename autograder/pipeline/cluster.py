@@ -19,7 +19,7 @@ from typing import Any
 import dask.config
 from distributed import Client, Scheduler, SpecCluster, Worker, as_completed, get_worker
 from distributed.client import ClosedClientError
-from distributed.comm import CommClosedError
+from distributed.comm.core import CommClosedError
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
