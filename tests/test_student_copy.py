@@ -73,11 +73,11 @@ def test_its_pages_speak_to_students_and_lead_somewhere(copy: Path) -> None:
 def test_it_sets_itself_up_by_the_same_two_commands(copy: Path) -> None:
     """`make setup` and `make lab`, as far as they go without a network: what they run is there, and needs no tests."""
     said = run(copy, "make", "-n", "lab").stdout.splitlines()
-    assert said[-2:] == ["python3 bootstrap.py", ".venv/bin/python -m headroom lab "]
-    assert run(copy, "make", "help").stdout.count("make ") == 2
-    code = "import bootstrap\nbootstrap.pip_install = lambda root, what, scratch: print(what)\n"
+    assert said[-2].endswith("; python3 bootstrap.py") and said[-1] == ".venv/bin/python -m headroom lab "
+    assert run(copy, "make", "help").stdout.count("make ") == 3
+    code = "import bootstrap\nbootstrap.Installers.bring = lambda self, pinned, target, check: print(target)\n"
     code += "bootstrap.check_disk = lambda *about: None\nbootstrap.set_up(bootstrap.ROOT)"
-    assert "'-e', '.']" in run(copy, sys.executable, "-c", code).stdout
+    assert "." in run(copy, sys.executable, "-c", code).stdout.splitlines()
     for name in ("pyproject.toml", "constraints.txt", "LICENSE", "README.md", "headroom", "autograder"):
         assert (copy / name).exists(), "what installing it needs"
 

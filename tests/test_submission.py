@@ -197,6 +197,7 @@ def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
     notebook = new_notebook(cells=submitted(*RELEASED))
     notebook.cells.append(released_cell("own-test", "assert True", grade=True, locked=True, points=1.0))
     told = {"grade_id": "check-first", "score": 0.5, "text": "half", "html": "<p>half", "exercise": "", "forbidden": ""}
+    told["recorded"] = {}
     resources = ResourcesDict()
     resources[execute.ENDED] = {"why": "it was too much", "judged": {"check-first": told}}
     notebook, resources = JudgedExecute().preprocess(notebook, resources)

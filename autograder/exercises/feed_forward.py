@@ -69,8 +69,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The two maps: linear layers, convolutions of width 1, or bare matrices in either orientation.
 
-    Where both are square, or biases have not the widths that their maps seem to have, which is which and which way
-    round is tried.
+    Where both are square, which is which and which way round is tried: the shapes no longer tell.
     """
     networks = reading.of_kind(reading.units(parameters, build[0], 1), "feed_forward")
     network = dict(networks[0].tensors) if networks else {}
@@ -78,17 +77,18 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
     if networks and len(vectors) == 2 and not {"expand.bias", "shrink.bias"} & network.keys():
         network |= {"expand.bias": vectors[0], "shrink.bias": vectors[1]}  # taken for those of a norm
     read = parts.fitted(network, "", *build) if networks else {}
-    yield read
-    shapes = parts.network_shapes(*build)
-    if not read or (build[0] != build[1] and all(read[part].shape == shape for part, shape in shapes.items())):
-        return
+    if read and read["expand.bias"].shape == (build[0],) != (build[1],) == read["shrink.bias"].shape:
+        read = _arranged(read, -1, -1, True)  # a matrix in the other orientation has the shape of the other map
     for step, other_step, turned in itertools.product((1, -1), (1, -1), (False, True)):
-        maps = [read[f"{part}.weight"] for part in ("expand", "shrink")[::step]]
-        biases = [read[f"{part}.bias"] for part in ("expand", "shrink")[::other_step]]
-        values = [m.mT if turned else m for m in maps] + biases
-        tried = read | dict(zip(("expand.weight", "shrink.weight", "expand.bias", "shrink.bias"), values, strict=True))
-        if all(tried[part].shape == shape for part, shape in shapes.items()):
-            yield tried
+        yield _arranged(read, step, other_step, turned) if read and build[0] == build[1] else read
+
+
+def _arranged(read: Weights, step: int, other_step: int, turned: bool) -> Weights:
+    """A reading with its maps, or its biases, in this order (1) or exchanged (-1), and the maps turned over or not."""
+    maps = [read[f"{part}.weight"] for part in ("expand", "shrink")[::step]]
+    biases = [read[f"{part}.bias"] for part in ("expand", "shrink")[::other_step]]
+    values = [m.mT if turned else m for m in maps] + biases
+    return read | dict(zip(("expand.weight", "shrink.weight", "expand.bias", "shrink.bias"), values, strict=True))
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
