@@ -65,7 +65,7 @@ def main() -> int:
                     notebook.page.mouse.move(5, 5)
                     write("pad", theme, pad.root)
                     write("verdict", theme, notebook.tab.cell("verdict").locator(".jp-OutputArea-output").last)
-                    # The next notebook opens in it: here, a pad stays blank after its theme has changed.
+                    # The next notebook opens in it.
                     notebook.page.evaluate(CHANGE_THEME, THEMES["dark"])
                     expect(notebook.page.locator("body")).to_have_attribute("data-jp-theme-name", THEMES["dark"])
     return 0

@@ -340,10 +340,19 @@ def theme(request, notebook) -> str:
     return request.param.split()[-1].lower()
 
 
+PAINTED = """(root) => [...root.querySelectorAll("canvas")].filter((canvas) => canvas.clientWidth > 1)
+    .every((canvas) => canvas.width > 1)"""
+
+
 @every_widget
 def test_it_can_be_read_in_both_themes(notebook, theme, name) -> None:
-    """Contrast of all text, and nothing that axe-core (the rules of WCAG 2.2 and its best practices) calls serious."""
+    """Contrast of all text, and nothing that axe-core (the rules of WCAG 2.2 and its best practices) calls serious.
+
+    What is painted is painted again: JupyterLab takes widgets their size for a moment when its theme changes.
+    """
     widget = at(notebook, name)
+    expect(widget.root).to_be_visible()
+    notebook.page.wait_for_function(f"(root) => ({PAINTED})(root)", arg=widget.root.element_handle(), timeout=5000)
     contrasts = widget.root.evaluate(CONTRAST)
     assert len(contrasts) > 5
     assert [text for contrast, text in contrasts if contrast < 4.5] == []

@@ -3,6 +3,7 @@
 /** @import { Choice, Model } from "../types" */
 
 const HOVER_REST_MS = 300; // what is hovered goes to Python after the pointer has rested this long, or left
+const HIDDEN_MS = 200; // after which a page that takes itself apart to change its theme is whole again
 
 /** Keep the keys from the notebook, where `b` would add a cell and `dd` delete one. Tab leaves the widget, saving stays
  * what it is everywhere, and `press(event)` answers whether it took the key.
@@ -17,17 +18,24 @@ export function guardKeys(root, signal, press) {
 }
 
 /** Repaint for whatever changes the picture from outside: Python, another view, size, zoom, theme. Many changes, one
- * painting: at most once a frame. Returns `schedule`; `signal` ends it all.
+ * painting: at most once a frame. Without a size there is nothing to paint on: it is tried once more, for JupyterLab
+ * takes the size away and gives it back within a frame when it changes its theme, which no observer sees. Returns
+ * `schedule`; `signal` ends it all.
  * @template T @param {() => void} paint
  * @param {{ model: Model<T>, names: (keyof T & string)[], canvases: Element[], signal: AbortSignal }} what */
 export function repaint(paint, { model, names, canvases, signal }) {
   let frame = 0; // none is waited for
-  const schedule = () => {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let later;
+  const request = (last = false) => {
     frame ||= requestAnimationFrame(() => {
       frame = 0;
-      paint();
+      clearTimeout(later);
+      if (canvases.some((canvas) => canvas.clientWidth)) paint();
+      else if (!last) later = setTimeout(request, HIDDEN_MS, true);
     });
   };
+  const schedule = () => request();
   for (const name of names) model.on(`change:${name}`, schedule);
   const sizes = new ResizeObserver(schedule);
   for (const canvas of canvases) sizes.observe(canvas);
@@ -36,6 +44,7 @@ export function repaint(paint, { model, names, canvases, signal }) {
   theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
   signal.addEventListener("abort", () => {
     cancelAnimationFrame(frame);
+    clearTimeout(later);
     sizes.disconnect();
     theme.disconnect();
     for (const name of names) model.off(`change:${name}`, schedule);
