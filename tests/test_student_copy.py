@@ -72,7 +72,7 @@ def test_its_pages_speak_to_students_and_lead_somewhere(copy: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no make")
 def test_it_sets_itself_up_by_the_same_two_commands(copy: Path) -> None:
     """`make setup` and `make lab`, as far as they go without a network: what they run is there, and needs no tests."""
-    said = run(copy, "make", "-n", "lab").stdout.splitlines()
+    said = run(copy, "make", "--no-print-directory", "-n", "lab").stdout.splitlines()
     assert said[-2].endswith("; python3 bootstrap.py") and said[-1] == ".venv/bin/python -m headroom lab "
     assert run(copy, "make", "help").stdout.count("make ") == 3
     code = "import bootstrap\nbootstrap.Installers.bring = lambda self, pinned, target, check: print(target)\n"
