@@ -786,7 +786,8 @@ def test_no_path_of_a_kernel_is_looked_up_twice(
             used(parents.light("namespaces"))
             assert not asyncio.run(connected())
             monkeypatch.setattr(provisioner, "Relay", Direct)
-            assert asyncio.run(connected())
+            # Now and then the kernel ends of its own closed sockets before ZeroMQ has tried again.
+            assert any(asyncio.run(connected()) for _ in range(5))
     finally:
         shutil.rmtree(folder)
 
