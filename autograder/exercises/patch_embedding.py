@@ -67,8 +67,12 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
 
 def roles(build: Build) -> reading.Roles:
+    patch_size, channels, d_model = build
     found = reading.roles_of(reading.empty(reference.PatchEmbedding, build), demanded=("projection",))
-    return {name.rpartition(".")[2]: role for name, role in found.items()}
+    roles = {name.rpartition(".")[2]: role for name, role in found.items()}
+    # What `sides` calls heads are colours here: there may be a map for each of them.
+    roles["weight"] = replace(roles["weight"], sides=((d_model,), (channels, patch_size**2)))
+    return roles
 
 
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:

@@ -606,6 +606,19 @@ class ParametersInAList(nn.Module):
         return F.conv2d(images, self.a[1], self.a[0], stride=self.p).flatten(2).mT
 
 
+@answers("PatchEmbedding")
+class MapForEachColour(nn.Module):
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.p = patch_size
+        self.maps = nn.ModuleList(nn.Linear(patch_size**2, d_model, bias=False) for _ in range(channels))
+        self.shift = zeros(d_model)
+
+    def forward(self, images):
+        colours = images.split(1, dim=1)
+        return self.shift + sum(m(reshape_permute(c, self.p)) for m, c in zip(self.maps, colours, strict=True))
+
+
 class SymbolViT(nn.Module):
     """E, b, W and c of the formula, and letters for [class] and positions, around blocks of any style."""
 
