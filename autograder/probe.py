@@ -455,10 +455,10 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         objects: those built so far, by their arguments.
         how: `"shared"`: one object for all cases that are built alike, or one function, call after call; `"training"`:
             in training mode; `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its
-            inputs moved there after it was built.
+            inputs moved there after it was built; `"default"`: PyTorch's default dtype, else that of the case.
     """
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
-    torch.set_default_dtype(dtype)
+    torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
     call, weights = target, {}
     if "build" not in case:
         call = objects.setdefault("function", _apart(target)) if how.get("shared") else _apart(target)
@@ -642,7 +642,8 @@ def _in_turns(
 ) -> Any:
     """Call with one piece of the first input after the other, handing on the state; the outputs side by side.
 
-    Where there is something to be called with `beside` it, the two take turns, and each state is handed on twice.
+    Where there is something to be called with `beside` it, the two take turns, and each state is continued with pieces
+    of both, before and after it is with its own.
     """
     first, *rest = inputs
     outputs, state = [], None
@@ -654,14 +655,15 @@ def _in_turns(
                 for weight in weights.values():
                     weight.mul_(case["drift"])
         if others:
-            call(piece, *rest, state)
+            call(others[turn], *rest, state)
         result = call(piece, *rest, state)
         if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
             return result
         outputs.append(result[0])
-        state = result[1]
         if others:
+            call(others[turn], *rest, state)
             other_state = call(others[turn], *rest, other_state)[1]
+        state = result[1]
     return torch.cat(outputs, dim=1)
 
 

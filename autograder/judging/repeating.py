@@ -63,7 +63,7 @@ def repeat(comparison: Comparison) -> Repetition:
     conditions += _of_first_calls(comparison, conditions)
     if comparison.trial.exercise.library == "torch":
         if not unsteady:  # else what differs there may be what is kept
-            conditions += _in_float32(comparison, order)
+            conditions += _in_float32(comparison, order) or _in_float64(comparison, order)
         conditions += _of_module(comparison, order[0])
     return Repetition(unsteady, tuple(conditions))
 
@@ -76,7 +76,7 @@ def _called_again(comparison: Comparison, back: list[int], order: list[int]) -> 
             case = comparison.cases[i]
             kept = case.build is None and not any(comparison.run.changed)
             keeps = ": something is kept from one call to the next" if kept else ""
-            how = "called again" if case.steps is None else "with two texts in turn, each call made twice"
+            how = "called again" if case.steps is None else "with two texts in turn, each continued in two ways"
             unsteady.setdefault(i, f"{how}, it {difference(error)}{keeps} ({case.label})")
     return unsteady
 
@@ -162,6 +162,31 @@ def _in_float32(comparison: Comparison, order: list[int]) -> list[str]:
         elif not _same(comparison, i, outcome.output, first, "float32") and _survives_float32(comparison, i):
             sentences.append(f"in float32 the result is far off ({label})")
     return sentences
+
+
+def _in_float64(comparison: Comparison, order: list[int]) -> list[str]:
+    """What differs in float64 where PyTorch's default is float32, as it is for who has not changed it.
+
+    For the smallest case of each kind: what is made without a dtype is made in all of them.
+    """
+    run, cases, trial = comparison.run, comparison.cases, comparison.trial
+    of_kind = dict[str, int]()
+    for i in order:
+        if cases[i].single and cases[i].dtype == "float64" and comparison.right[i] and _has_floats(cases[i]):
+            of_kind.setdefault(cases[i].tag, i)
+    chosen = [*of_kind.values()]
+    how = {"default": "float32", "shared": True}
+    replies = trial.replies({"do": "look", "cases": list(map(run.request, chosen)), **how}, len(chosen))
+    for i, reply in zip(chosen, replies, strict=True):
+        outcome, first, label = trial.outcome(reply), run.outcomes[i].output, cases[i].label
+        assert first is not None
+        if outcome.output is None:
+            return [f"in float64, where PyTorch's default is float32, it {difference(outcome.error)} ({label})"]
+        if narrower := NARROW & {*outcome.dtypes}:
+            return [f"float64 in, {min(narrower)} out ({label})"]
+        if not _same(comparison, i, outcome.output, first, "float32"):
+            return [f"in float64, where PyTorch's default is float32, the result is far off ({label})"]
+    return []
 
 
 def _survives_float32(comparison: Comparison, i: int) -> bool:

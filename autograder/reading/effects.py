@@ -34,6 +34,7 @@ MAX_RUNS = 30
 MAX_PLACES = 6  # of one parameter that are tried where several are left
 MAX_ABSENT = 6  # ways in which biases may be missing that are tried
 MAX_PIECES = 5_000  # pieces of one parameter that are compared
+MAX_STEPS = 100_000  # pieces that are compared in all; right answers have taken 18,000 at most
 
 
 def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[Answers]) -> Recipe | None:
@@ -59,8 +60,9 @@ def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[
 def _searches(parameters: Parameters, roles: Roles, run: Run) -> Iterator["_Search"]:
     """The ways to begin: with the parameters as they are, then put together or cut, which may cost so many runs."""
     first, *others = groupings(parameters, roles)
+    steps = itertools.repeat(None, MAX_STEPS)
     for sooner in (True, False):
-        search = _Search(parameters, roles, run, first, sooner)
+        search = _Search(parameters, roles, run, first, sooner, steps)
         if sooner or search.unsure:
             yield search
     left = itertools.repeat(None, 2 * MAX_RUNS)
@@ -75,7 +77,7 @@ def _searches(parameters: Parameters, roles: Roles, run: Run) -> Iterator["_Sear
         else:
             ways = _absent(parameters, roles)
         for absent, sooner in itertools.product(ways, (True, False)):
-            search = _Search(parameters, roles, counted, grouping, sooner, absent)
+            search = _Search(parameters, roles, counted, grouping, sooner, steps, absent)
             if sooner or search.unsure:
                 yield search
 
@@ -98,6 +100,7 @@ class _Search:
     Args:
         grouping: of the parameters.
         sooner: where sizes leave open whether a tensor is a vector, believe what it looks like.
+        steps: one is taken for each piece that is compared, as long as there are any.
         absent: the kinds of role that the student does not have, where tensors that have no place are cut into pieces
             that have one; None: they are not cut.
     """
@@ -109,8 +112,10 @@ class _Search:
         run: Run,
         grouping: Grouping,
         sooner: bool,
+        steps: Iterator[None],
         absent: frozenset[str] | None = None,
     ):
+        self.steps = steps
         self.whole, self.grouping, self.roles, self.run, self.runs = parameters, grouping, roles, run, 0
         self.parameters = parameters = grouping.of(parameters)
         self.numbered, self.absent = entry_numbers(roles), absent or frozenset()
@@ -266,7 +271,7 @@ class _Search:
                 size = len(place.entries)
                 if size > len(numbers) or size % row or (before and not _together(before[0], place)):
                     continue
-                if (left := left - 1) < 0:
+                if (left := left - 1) < 0 or next(self.steps, 0) is not None:
                     return
                 if not used[place.entries].any() and (np.abs(wanted[place.entries] - numbers[:size]) <= near).all():
                     now = used.copy()
