@@ -15,16 +15,27 @@ from autograder.exercises.known import mistake
 from headroom import reference
 
 SURE = 1e3  # the logit of the end token where a row has to end, and its negative everywhere else
+MANY = 264  # tokens of a vocabulary whose last ids fit into no byte
+LARGE = 3e4  # added to every logit: what is likeliest stays so, and its exponential is infinite
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
     """Rows that never end, that end one after the other, and that all end; each row of a batch with its own text."""
     visible = np.random.default_rng(7)
 
-    def case(tag: str, source: np.random.Generator, ends: list[int | None], max_tokens: int, **kwargs: Any) -> Case:
+    def case(
+        tag: str,
+        source: np.random.Generator,
+        ends: list[int | None],
+        max_tokens: int,
+        n_target: int = 0,
+        offset: float = 0.0,
+        **kwargs: Any,
+    ) -> Case:
         """ends: for each row, how many tokens it has with its end token; None: more than it may have."""
-        batch, n_target = len(ends), int(source.choice([7, 8, 9]))
-        start, end = map(int, source.choice(np.arange(1, n_target - 1), size=2, replace=False))
+        batch, n_target = len(ends), n_target or int(source.choice([7, 8, 9]))
+        ids = np.arange(max(1, n_target - 6), n_target - 1)
+        start, end = map(int, source.choice(ids, size=2, replace=False))
         length = max_tokens + 2
         rows = 2 * source.normal(size=(batch, length, n_target))  # as much as a beginning of four tokens
         rows[..., end] = -SURE
@@ -39,9 +50,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
             ):
                 rows[row, 0] = 2 * source.normal(size=n_target)
                 rows[row, 0, end] = -SURE
-        model = {"$make": "next_logits", "rows": rows, "before": before}
+        model = {"$make": "next_logits", "rows": rows + offset, "before": before}
         when = ", ".join("never" if place is None else str(place) for place in ends)
         label = f"batch {batch}, rows end after {when} tokens, max_tokens {max_tokens}"
+        label += f", {n_target} tokens to choose from" if n_target == MANY else ""
+        label += f", logits about {offset:,.0f}" if offset else ""
         return Case(tag, label, (model, start, end, max_tokens, batch), **kwargs)
 
     return [
@@ -51,6 +64,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("ends", rng, [None, 3, 1, 5], 7),
         case("stop", visible, [2, 3], 7, visible=True),
         case("stop", rng, list(map(int, rng.permutation([1, 2, 4]))), 8),
+        case("values", rng, [None] * 5, 4, offset=LARGE, single=False),
+        case("ends", rng, [3, 1, None], 4, offset=LARGE, single=False),
+        case("stop", rng, [2, 1], 3, n_target=MANY),
         case("limit", rng, [None, None, 1, None, None], 1),
         case("limit", rng, [4], 4),
     ]

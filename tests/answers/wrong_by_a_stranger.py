@@ -540,6 +540,40 @@ class BatchOfOneLost(right_decoder.Cached):
         return out.squeeze(0), cache
 
 
+@answers("CachedSelfAttention")
+class OneBufferForAllTexts(right_decoder.Cached):
+    """Every cache that follows from a cache is the same memory: continued in two ways, the second overwrites."""
+
+    def forward(self, x, cache=None):
+        memory = x.new_zeros(2, len(x), 200, x.size(-1)) if cache is None else cache[0]
+        before, n = 0 if cache is None else cache[1], x.size(1)
+        k, v = self.w_k(x), self.w_v(x)
+        with torch.no_grad():
+            memory[0, :, before : before + n], memory[1, :, before : before + n] = k, v
+        parts = (torch.cat([own[:, :before].clone(), new], dim=1) for own, new in zip(memory, (k, v), strict=True))
+        q, k, v = (right_decoder.split_heads(part, self.n_heads) for part in (self.w_q(x), *parts))
+        mask = right_decoder.causal_mask(before + n)[-n:]
+        return self.w_o(right_decoder.merge_heads(right_decoder.attention(q, k, v, mask)[0])), (memory, before + n)
+
+
+@answers("greedy_decode")
+def ids_in_bytes(next_logits, start, end, max_tokens, batch):
+    """The tokens are kept in bytes: wrong for ids above 255."""
+    return right_decoding.joined(next_logits, start, end, max_tokens, batch).to(torch.uint8).long()
+
+
+@answers("greedy_decode")
+def likeliest_of_the_first_ten(next_logits, start, end, max_tokens, batch):
+    """What comes after ten ids is not looked at."""
+    return right_decoding.joined(lambda t: next_logits(t)[..., :10], start, end, max_tokens, batch)
+
+
+@answers("greedy_decode")
+def probabilities_that_overflow(next_logits, start, end, max_tokens, batch):
+    """A softmax without the maximum taken off: large logits are infinite, and the first of these wins."""
+    return right_decoding.joined(lambda t: next_logits(t).exp(), start, end, max_tokens, batch)
+
+
 @answers("greedy_decode")
 def never_the_same_twice(next_logits, start, end, max_tokens, batch):
     """A token that was just written may not be written again."""
