@@ -147,7 +147,7 @@ def main() -> None:
         parser.error(
             f"--submissions {chosen.submissions}: with fewer than 100, starting would count for more than work"
         )
-    rows, found = [], []
+    rows, found, made = [], [], dict[str, int]()
     load = os.getloadavg()[0]
     counts = [chosen.workers] if chosen.only_ours else sorted({1, chosen.workers})
     for workers in counts:
