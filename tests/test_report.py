@@ -303,9 +303,7 @@ def test_every_exercise_has_a_section_and_lists_only_mistakes_of_its_own() -> No
         )
         listed = {key for keys in catalogue._table(topic).get("sections", {}).values() for key in keys}
         assert listed <= {mistake.key for mistake in exercise.mistakes}, topic
-    assert (
-        taught("LayerNorm", "no ε") == "Lecture 5, “A small variance needs ε, a large one lets little gradient through”"
-    )
+    assert taught("LayerNorm", "no ε") == "Lecture 5, “A small variance needs ε, a large one shrinks the gradient”"
     assert taught("LayerNorm", "never heard of") == taught("LayerNorm")
     assert taught("nothing") == ""
 
