@@ -225,7 +225,7 @@ ATTENTION_BACKWARD = Exercise(
     criteria=(
         Criterion("shape", "runs, and d_q, d_k and d_v have the shapes of q, k and v", 0.1),
         Criterion("values", "back through the mix, the softmax, the scaling and the product", 0.5),
-        Criterion("leading", "any number of leading axes, also none", 0.1),
+        Criterion("leading", "any number of leading axes, including none", 0.1),
         Criterion("mask", "hidden keys get no gradient", 0.2),
         Criterion("contract", "the arguments stay untouched, and the same call gives the same result", 0.1),
     ),
