@@ -63,7 +63,7 @@ def test_a_right_answer_breaks_no_relation():
             "A token's result depends on later tokens",
         ),
         (lambda x, mask=None: causal_means(x), "All 3 cases without `mask` are right, and 3 of 3 with it are not"),
-        (lambda x, mask=None: causal_means(x) + 1, "changes nothing in the result"),
+        (lambda x, mask=None: causal_means(x) + 1, "Inverting `mask` does not change the result"),
         (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice `x` should give twice the result, but does not"),
         (lambda x, mask=None: torch.ones_like(x), "The result does not depend on `x`"),
         (lambda x, mask=None: -causal_means(x, mask), "The result has the opposite sign"),
