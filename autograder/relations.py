@@ -74,19 +74,19 @@ def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
             other = {i: _another(value)}
             yield Relation(f"The result does not depend on {names[i]}", _with(inputs, other), changes=True)
         if value.dtype == bool and value.any() and not value.all():
-            words = f"Turning round what {names[i]} allows and hides changes nothing in the result"
+            words = f"Inverting {names[i]} does not change the result"
             yield Relation(words, _with(inputs, {i: ~value}), changes=True)
-            words = f"What {names[i]} hides changes nothing: the result is the same where it allows everything"
+            words = f"{names[i]} hides nothing: the result is the same when it allows everything"
             yield Relation(words, _with(inputs, {i: np.ones_like(value)}), changes=True)
     for i, value in arrays.items():
         if value.dtype.kind != "f":
             continue
         twice = _with(inputs, {i: 2 * value})
-        words = f"Twice {names[i]} should give twice the result, and does not"
+        words = f"Twice {names[i]} should give twice the result, but does not"
         yield Relation(words, twice, lambda part: _floats(2 * part), weak=True)
-        words = f"Twice {names[i]} should give the same result, and does not"
+        words = f"Twice {names[i]} should give the same result, but does not"
         yield Relation(words, twice, _floats, weak=True)
-        words = f"One more in all numbers of {names[i]} should give the same result, and does not"
+        words = f"Adding 1 to all numbers of {names[i]} should not change the result, but does"
         yield Relation(words, _with(inputs, {i: value + 1}), _floats, weak=True)
 
 
@@ -103,7 +103,7 @@ def _of_samples(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndar
         lambda part: part[:1],
     )
     yield Relation(
-        "When the samples of the batch change places, their results do not change places with them",
+        "When the samples of the batch are reordered, the results are not reordered in the same way",
         _with(inputs, {i: a[::-1].copy() for i, a in ours.items()}),
         lambda part: part[::-1] if part.ndim and len(part) == n else None,
     )
@@ -137,7 +137,7 @@ def _of_tokens(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarr
     if all(value.ndim == first.ndim and value.dtype.kind == "f" for value in arrays.values()):
         turned = {i: np.flip(a, axis).copy() for i, a in arrays.items()}
         yield Relation(
-            "When the tokens change places, their results do not change places with them",
+            "When the tokens are reordered, the results are not reordered in the same way",
             _with(inputs, turned),
             lambda part: np.flip(part, axis) if along(part, slice(None)) is not None else None,
         )
@@ -279,9 +279,9 @@ def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     if all(np.ptp(g) == 0 and np.ptp(e) > 0 for g, e, _ in those):
         return f"All numbers of {name} are equal, and should not be"
     if all(np.allclose(g, -e, atol=1e-7) for g, e, _ in those):
-        return f"{name[0].upper()}{name[1:]} has the other sign"
+        return f"{name[0].upper()}{name[1:]} has the opposite sign"
     if all(np.allclose(np.sort(g, axis=None), np.sort(e, axis=None), atol=1e-7) for g, e, _ in those):
-        return f"All values of {name} are there, but at other places"
+        return f"All values of {name} are there, but in the wrong places"
     values = np.concatenate(wrong)
     if values.size > 5 and np.ptp(values) < 1e-9:
         return f"Where {name} is wrong, it is always {values[0]:.3g}"

@@ -352,7 +352,7 @@ def test_a_state_left_on_the_module_shows_when_it_is_called_again():
             return output, self.sums
 
     assert (
-        "with two texts in turn, each continued in two ways, it gives another result" in judged(IN_TURNS, Sticky).text()
+        "with two texts in turn, each continued in two ways, it gives a different result" in judged(IN_TURNS, Sticky).text()
     )
 
 
@@ -463,9 +463,9 @@ class Trained(Scale):
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (KeepsTheFirstLength, "called again, it gives another result (x of shape (4, 3))"),
-        (KeepsTheFirstSign, "called again, it gives another result"),
-        (DropsOut, "in training mode it gives another result"),
+        (KeepsTheFirstLength, "called again, it gives a different result (x of shape (4, 3))"),
+        (KeepsTheFirstSign, "called again, it gives a different result"),
+        (DropsOut, "in training mode it gives a different result"),
         (Views, "where an input is not contiguous in memory, as a transposed one is, it raises RuntimeError"),
         (DoubleInside, "float32 in, float64 out"),
         (WorthlessInFloat32, "in float32 the result is far off"),
@@ -711,7 +711,7 @@ def test_an_answer_of_hundreds_of_parameters_is_judged():
 
 
 def test_a_call_that_changes_the_weights_is_seen():
-    assert "in training mode it gives another result" in judged(GAIN, Decays).headline
+    assert "in training mode it gives a different result" in judged(GAIN, Decays).headline
 
 
 def forging(answer, **said):
@@ -844,7 +844,8 @@ def test_a_function_that_keeps_something_is_told_so_and_loses_the_cases_that_it_
     for _ in range(2):  # a check leaves nothing behind that changes the next
         verdict = judged(DOUBLED, answer)
         assert (
-            "right, but called again, it gives another result: something is kept from one call to" in verdict.headline
+            "right, but called again, it gives a different result: something is kept from one call to"
+            in verdict.headline
         )
         assert not held(verdict)["twice"]
 

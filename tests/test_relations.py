@@ -63,10 +63,10 @@ def test_a_right_answer_breaks_no_relation():
             "A token's result depends on later tokens",
         ),
         (lambda x, mask=None: causal_means(x), "All 3 cases without `mask` are right, and 3 of 3 with it are not"),
-        (lambda x, mask=None: causal_means(x) + 1, "changes nothing in the result"),
-        (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice `x` should give twice the result, and does not"),
+        (lambda x, mask=None: causal_means(x) + 1, "Inverting `mask` does not change the result"),
+        (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice `x` should give twice the result, but does not"),
         (lambda x, mask=None: torch.ones_like(x), "The result does not depend on `x`"),
-        (lambda x, mask=None: -causal_means(x, mask), "The result has the other sign"),
+        (lambda x, mask=None: -causal_means(x, mask), "The result has the opposite sign"),
         (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where the right one holds numbers"),
         (lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1), "Only the last row"),
     ],
@@ -145,7 +145,7 @@ def test_which_part_is_wrong_and_what_rows_sum_to():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda e: e[..., ::-1], "All values of the result are there, but at other places"),
+        (lambda e: e[..., ::-1], "All values of the result are there, but in the wrong places"),
         (lambda e: e.clip(0), "Where the result is wrong, it is always 0"),
         (lambda e: e.round(), "All values of the result are whole numbers, and should not be"),
         (lambda e: e / e.shape[0], "In every case, the result is the right one times a number: 0.333, 0.25 …"),

@@ -114,19 +114,19 @@ MISTAKES = (
     OVERWRITTEN,
     mistake(
         "attention_backward.unscaled",
-        "scores = q kᵀ / √d_head. Which of your lines knows about the root?",
+        "scores = q kᵀ / √d_head. Which of your lines divides by that root?",
         change="d_products = d_scores",
         costs=("values",),
     ),
     mistake(
         "attention_backward.d_q_unscaled",
-        "Which of your lines know about the root?",
+        "Which of your lines divide by the root?",
         change="d_q = d_scores @ k",
         costs=("values",),
     ),
     mistake(
         "attention_backward.d_k_unscaled",
-        "Which of your lines know about the root?",
+        "Which of your lines divide by the root?",
         change="d_k = transpose(d_scores, -2, -1) @ q",
         costs=("values",),
     ),
@@ -150,7 +150,7 @@ MISTAKES = (
     ),
     mistake(
         "attention_backward.no_softmax",
-        "The forward has three lines. How many has your way back?",
+        "The forward has three lines. How many does your backward have?",
         change="d_scores = d_weights",
         costs=("values", "mask"),
     ),
@@ -189,7 +189,7 @@ MISTAKES = (
     ),
     mistake(
         "attention_backward.own_factor",
-        "The derivative of a b by a: which of the two is left?",
+        "What is the derivative of a · b with respect to a?",
         change="d_q = d_products @ q\nd_k = transpose(d_products, -2, -1) @ k",
     ),
     mistake(
@@ -225,7 +225,7 @@ ATTENTION_BACKWARD = Exercise(
     criteria=(
         Criterion("shape", "runs, and d_q, d_k and d_v have the shapes of q, k and v", 0.1),
         Criterion("values", "back through the mix, the softmax, the scaling and the product", 0.5),
-        Criterion("leading", "any number of leading axes, also none", 0.1),
+        Criterion("leading", "any number of leading axes, including none", 0.1),
         Criterion("mask", "hidden keys get no gradient", 0.2),
         Criterion("contract", "the arguments stay untouched, and the same call gives the same result", 0.1),
     ),

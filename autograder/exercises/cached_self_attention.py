@@ -202,7 +202,7 @@ MISTAKES = (
     ),
     mistake(
         "cached_self_attention.cache_unused",
-        "Follow the cache: out of one call, into the next, up to the scores.",
+        "Follow the cache out of one call, into the next, and up to the scores.",
         change="all_keys = keys\nall_values = values",
         costs=("steps", "pieces", "kept"),
     ),

@@ -57,7 +57,7 @@ MISTAKES = (
     ),
     mistake(
         "padding_mask.mask_inverted",
-        "Take one entry that you are sure of, such as a token's look at itself, and print it.",
+        "Take one entry that you are sure of, such as whether the first token may attend to itself, and print it.",
         change="mask = keys > column(queries)",
     ),
     mistake(

@@ -133,7 +133,7 @@ SOURCES = (
     ),
     mistake(
         "cross_attention.memory_asks",
-        "How many rows should the result have? Whose question is it?",
+        "How many rows should the result have? Which sequence should the queries come from?",
         change="""
         projected_queries = linear(memory, q_weight, q_bias)
         projected_keys = linear(x, k_weight, k_bias)
@@ -148,7 +148,7 @@ MISTAKES = (
     *SOURCES,
     mistake(
         "cross_attention.memory_alone",
-        "Which of the three should know what is being written?",
+        "Which of queries, keys and values should depend on what is being written?",
         change="x = memory",
     ),
     mistake(
@@ -158,12 +158,12 @@ MISTAKES = (
     ),
     mistake(
         "cross_attention.values_from_x",
-        "What should a written token bring home from the source?",
+        "What should a token of the target get from the source?",
         change="projected_values = linear(x, v_weight, v_bias)",
     ),
     mistake(
         "cross_attention.causal_memory",
-        "Which mask does the task hand you, and which do you apply?",
+        "Which mask does your code get, and which does it apply?",
         change="visible_scores = hide_the_future_always(visible_scores, None, -INF)",
         costs=("values",),
     ),

@@ -112,7 +112,7 @@ MISTAKES = (
     ),
     mistake(
         "embed_tokens.not_turned_back",
-        "You have turned the axes on the way in.",
+        "You exchange two axes before the call. What has to happen after it?",
         change="return (embeddings + positions).transpose(0, 1)",
     ),
     mistake(

@@ -158,7 +158,7 @@ MISTAKES = (
     ),
     mistake(
         "encoder.outer_residual",
-        "Where are the residual connections, and who has made them already?",
+        "Which part of the encoder already adds the residual connections?",
         "outer",
         also=("outer_residual_last",),
         costs=("values",),

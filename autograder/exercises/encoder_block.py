@@ -193,7 +193,7 @@ OWN = (
     ),
     mistake(
         "encoder_block.exchanged",
-        "Which of the two should a token do first: listen, or think?",
+        "Which of the two branches comes first in the task's formulas?",
         change="""
         read = normalise(x, -1) * norm_2_gamma + norm_2_beta
         bent = gelu(linear(read, feed_forward_expand_weight, feed_forward_expand_bias))

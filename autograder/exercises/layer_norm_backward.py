@@ -128,12 +128,12 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm_backward.no_mean_term",
-        "Sum d_x over a token's features. Should the result care for a constant added to all of them?",
+        "Sum d_x over a token's features. Should the result change if you add a constant to all of them?",
         change="d_x = (g - deviation_term) / deviation",
     ),
     mistake(
         "layer_norm_backward.no_variance_term",
-        "Multiply a token by 1.01: the result stays (but for ε). So along which direction must d_x have no part?",
+        "Multiply a token by 1.01: the result stays (but for ε). So along which direction must d_x have no component?",
         change="d_x = (g - mean_term) / deviation",
     ),
     mistake(
@@ -164,13 +164,13 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm_backward.no_gamma",
-        "out = γ y + β. What reaches y?",
+        "out = γ y + β. Which gradient reaches y?",
         slot="gamma",
         change="g = d_out",
     ),
     mistake(
         "layer_norm_backward.no_deviation",
-        "Multiply x by 10: what happens to the derivative of y by x?",
+        "Multiply x by 10: what happens to the derivative of y with respect to x?",
         slot="deviation",
         change="d_x = d_x * deviation",
     ),
@@ -217,7 +217,7 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm_backward.gamma_in_affine",
-        "out = γ y + β. Differentiate by β: where is γ?",
+        "out = γ y + β. Differentiate with respect to β: where is γ?",
         change="d_gamma = gamma * total(d_out * y, 'leading')\nd_beta = gamma * total(d_out, 'leading')",
         costs=("affine",),
     ),

@@ -116,13 +116,13 @@ MISTAKES = (
     ),
     mistake(
         "letters_right.filler_counted",
-        "How many letters does a word of three letters ask for, in a batch of width nine? Count what you count.",
+        "How many places should a word of three letters contribute in a batch of width nine? How many do you count?",
         "count",
         costs=("counted",),
     ),
     mistake(
         "letters_right.by_all",
-        "A share has two counts. Which of yours still knows about the width of the batch?",
+        "A share has two counts. Which of yours still depends on the width of the batch?",
         "mean",
         costs=("counted",),
     ),
@@ -146,7 +146,7 @@ MISTAKES = (
     ),
     mistake(
         "letters_right.per_word",
-        "The task wants the share of all letters. Over what is your mean?",
+        "The task asks for the share of all letters. Of which numbers do you take the mean?",
         "mean",
         costs=("counted",),
     ),

@@ -120,7 +120,7 @@ MISTAKES = (
     OVERWRITTEN,
     mistake(
         "masked_attention.future_seen",
-        "Print the scores right before the softmax. Do they know of the mask?",
+        "Print the scores right before the softmax. Has the mask changed them?",
         change="past = torch.ones(tokens, tokens, dtype=torch.bool)",
         costs=("future", "gradients"),
     ),
@@ -145,7 +145,7 @@ MISTAKES = (
     ),
     mistake(
         "masked_attention.padding_ignored",
-        "Follow the padding mask to the softmax. Is what it makes of the scores used?",
+        "Follow the padding mask to the softmax. Are the masked scores used?",
         change="text_scores = scores",
         costs=("padding",),
     ),
@@ -181,7 +181,7 @@ MISTAKES = (
     ),
     mistake(
         "masked_attention.always",
-        "Who asks for `causal` in your program?",
+        "Where does your program look at `causal`?",
         change="past = at_most(places, column(places))",
     ),
     mistake(

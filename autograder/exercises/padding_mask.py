@@ -109,9 +109,9 @@ PADDING_MASK = Exercise(
     returns="a bool tensor of shape (batch, 1, 1, n_tokens)",
     shape=lambda case: (len(case.inputs[0]), 1, 1, case.inputs[1]),
     criteria=(
-        Criterion("shape", "runs, and the result has shape (batch, 1, 1, n_tokens): it lies on the keys", 0.2),
-        Criterion("values", "real tokens are True, filler is False", 0.5),
-        Criterion("edges", "sequences without filler and without a token", 0.1),
+        Criterion("shape", "runs, and the result has shape (batch, 1, 1, n_tokens): it masks keys", 0.2),
+        Criterion("values", "real tokens are True, padding is False", 0.5),
+        Criterion("edges", "sequences without padding, and sequences without a token", 0.1),
         Criterion("dtype", "the mask is bool", 0.1, is_bool),
         Criterion("contract", "lengths stays untouched, the same answer twice", 0.1),
     ),

@@ -159,7 +159,7 @@ PATCH_EMBEDDING = Exercise(
         Criterion("shape", "runs, and the result has the shape (batch, patches, d_model)", 0.1),
         Criterion("values", "grey images: one map with its bias, the same for every patch", 0.4),
         Criterion("channels", "colour images", 0.2),
-        Criterion("sides", "images that are higher or wider", 0.1),
+        Criterion("sides", "images that are taller or wider", 0.1),
         Criterion("gradients", "gradients reach the images and the map", 0.1),
         Criterion("contract", "the map is registered, the images stay untouched, float32 stays float32", 0.1),
     ),

@@ -248,7 +248,7 @@ RMS_NORM = Exercise(
     criteria=(
         Criterion("shape", "runs, and the result has the shape of x", 0.1),
         Criterion(
-            "values", "each token divided by its own root mean square, then γ, and nothing taken off or added", 0.4
+            "values", "each token divided by its own root mean square, then γ, and nothing subtracted or added", 0.4
         ),
         Criterion("small", "ε under the root: tiny values, another ε, a token of zeros", 0.2),
         Criterion("shapes", "any number of leading axes", 0.1),

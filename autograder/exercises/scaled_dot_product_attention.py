@@ -169,7 +169,7 @@ MISTAKES = (
     ),
     mistake(
         "scaled_dot_product_attention.no_maximum",
-        "Only differences of scores count. What may you take off a whole row before you exponentiate it?",
+        "Only differences of scores count. What can you subtract from a whole row before you exponentiate it?",
         change="weights = softmax_unshifted(visible_scores, -1)",
         costs=("large",),
     ),

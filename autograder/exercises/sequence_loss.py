@@ -85,7 +85,7 @@ MISTAKES = (
     OVERWRITTEN,
     mistake(
         "sequence_loss.not_shifted",
-        "Take a sequence of four tokens. Write down which row of logits is held against which token.",
+        "Take a sequence of four tokens. Write down which row of logits is compared with which token.",
         change="predictions = logits\ntargets = tokens",
         costs=("shift", "gradients"),
     ),
@@ -113,13 +113,13 @@ MISTAKES = (
     ),
     mistake(
         "sequence_loss.mask_of_read",
-        "Two lists of tokens are in play now. Of which of them do you have to know whether it is padding?",
+        "There are two lists of tokens now: the input and the targets. Which of them has to be checked for padding?",
         change="counted_tokens = unlike(tokens[:, : targets.size(1)], pad)",
         costs=("padding",),
     ),
     mistake(
         "sequence_loss.per_sequence",
-        "The task wants one mean. Over what?",
+        "The task asks for one mean. Of which numbers?",
         change="return ((surprise * counted_tokens).sum(1) / counted_tokens.sum(1)).mean()",
         costs=("padding",),
     ),

@@ -136,8 +136,8 @@ SOFTMAX_BACKWARD = Exercise(
     criteria=(
         Criterion("shape", "runs, and the result has the shape of the weights", 0.1),
         Criterion("values", "each score's own effect, less what it takes from the others", 0.5),
-        Criterion("leading", "any number of leading axes, also none", 0.1),
-        Criterion("mask", "weights of 0, and rows that are nearly sure", 0.2),
+        Criterion("leading", "any number of leading axes, including none", 0.1),
+        Criterion("mask", "weights of 0, and rows with nearly all weight on one key", 0.2),
         Criterion("contract", "the arguments stay untouched, and the same call gives the same result", 0.1),
     ),
     mistakes=MISTAKES,

@@ -88,7 +88,7 @@ MISTAKES = (
     OVERWRITTEN,
     mistake(
         "train_one_pass.piled_up",
-        "Print the gradient before each step, and that of the batch alone. Who adds to it?",
+        "Print the gradient before each step, and that of the batch alone. What else is in it?",
         "pile",
         costs=("alone",),
     ),
@@ -101,12 +101,12 @@ MISTAKES = (
     ),
     mistake(
         "train_one_pass.not_stepped",
-        "In which order do the gradient's three lines stand: emptied, computed, used?",
+        "In which order do you clear, compute and use the gradient?",
         "pile",
     ),
     mistake(
         "train_one_pass.one_step",
-        "How many steps should a pass of five batches make? Look at what belongs into the loop.",
+        "How many steps should a pass of five batches make? Look at what belongs inside the loop.",
         "pile",
     ),
     mistake(
@@ -144,7 +144,7 @@ MISTAKES = (
     ),
     mistake(
         "train_one_pass.recorded_after",
-        "The task wants the loss of each batch before its step. When is yours taken?",
+        "The task asks for the loss of each batch before its step. When do you compute yours?",
         "record",
     ),
 )

@@ -129,13 +129,13 @@ MISTAKES = (
     ),
     mistake(
         "vit.class_at_the_end",
-        "Look at the order in which the two are put together.",
+        "Look at the order in which [class] and the patches are put together.",
         change=APPENDED,
         costs=("values", "depth"),
     ),
     mistake(
         "vit.class_last",
-        "Look at the order in which the two are put together.",
+        "Look at the order in which [class] and the patches are put together.",
         change=f"{APPENDED}\nread = normalised[:, -1]",
         costs=("values",),
     ),
@@ -162,7 +162,7 @@ MISTAKES = (
     ),
     mistake(
         "vit.by_batch",
-        "Which axis of the tokens is the table laid along?",
+        "Along which axis of the tokens is the table added?",
         change="placed = tokens + positions_table[torch.arange(len(images)), None]",
         costs=("values", "depth", "sizes"),
     ),
@@ -208,7 +208,7 @@ MISTAKES = (
     ),
     mistake(
         "vit.over_tokens_and_features",
-        "Over which axes does the last norm take its mean? Each token minds its own business.",
+        "Over which axes does the last norm take its mean? Each token should be normalised by itself.",
         change="normalised = normalise(encoded, (1, 2)) * encoder_norm_gamma + encoder_norm_beta",
         costs=("values",),
     ),

@@ -54,7 +54,7 @@ def conclude(comparison: Comparison, repetition: Repetition) -> Verdict:
     printed = next((outcome.printed for case, outcome in outcomes if case.visible and outcome.printed), "")
     if all(result.holds for result in results):
         compared = exercise.reference is not None
-        headline = f"all {len(run.outcomes)} cases agree." if compared else "everything that is asked for holds."
+        headline = f"all {len(run.outcomes)} cases agree." if compared else "everything that the task asks for holds."
         return Verdict(exercise.name, headline, tuple(results), printed=printed, properties=properties(comparison))
     results, mistakes = _charge(findings, results)
     return Verdict(

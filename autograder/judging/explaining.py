@@ -199,8 +199,8 @@ def _small_change(comparison: Comparison) -> Cause | None:
     for (i, _), answer in zip(tried, change.answers, strict=True):
         answers[i] = answer if len(given[i]) == 1 else None
     how = "this one change" if len(change.edits) == 1 else "these two changes"
-    sentence = f"With {how}, right code gives in every case exactly what yours gives."
-    look = f"Compare how your code comes to {change.where} with what the task says."
+    sentence = f"With {how}, correct code gives exactly what yours gives in every case."
+    look = f"Compare how your code computes {change.where} with what the task says."
     mistake = Mistake(diagnosis.KEY, change.name, sentence, look)
     return Cause((mistake,), tuple(answers), ((),) * len(change.edits))
 
@@ -221,8 +221,8 @@ def _without_effect(comparison: Comparison, idle: list[str]) -> Cause | None:
         plain = replace(comparison, run=replace(run, parameters=tuple(_plain(own, values) for own in run.parameters)))
         answers = {i: _first_agreeing(plain, i) for i in chosen}
         if all(answers.values()):
-            has = "has" if len(idle) == 1 else "have"
-            sentence = "Whatever stands there, the result is the same; all else is right."
+            has, holds = ("has", "it holds") if len(idle) == 1 else ("have", "they hold")
+            sentence = f"The result is the same whatever numbers {holds}; everything else is right."
             look = "Follow each parameter from `__init__` to the line that should use it."
             mistake = Mistake(diagnosis.KEY, f"{as_code(idle)} {has} no effect", sentence, look)
             return Cause((mistake,), tuple(answers.get(i) for i in range(len(comparison.cases))), ((),))

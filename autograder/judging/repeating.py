@@ -59,7 +59,7 @@ def repeat(comparison: Comparison) -> Repetition:
         for i, error in _differing(comparison, order, training=True).items():
             conditions.append(f"in training mode it {difference(error)} ({cases[i].label})")
         if not unsteady and not conditions:
-            conditions.append("called again in training mode, it gives another result")
+            conditions.append("called again in training mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
     if comparison.trial.exercise.library == "torch":
         if not unsteady:  # else what differs there may be what is kept

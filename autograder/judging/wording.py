@@ -10,7 +10,7 @@ MAX_MESSAGE = 110  # characters of an error's message in a sentence
 
 def difference(error: StudentError | None) -> str:
     """What a call does that it did not do before, as the end of a sentence."""
-    return f"raises {error.type}: {gist(error.message)}" if error else "gives another result"
+    return f"raises {error.type}: {gist(error.message)}" if error else "gives a different result"
 
 
 def gist(message: str) -> str:
