@@ -1,6 +1,7 @@
 """The grader's commands: `check` for one notebook; the others for a class, in the order in which a term needs them."""
 
 import argparse
+import io
 import sys
 from pathlib import Path
 
@@ -47,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     scores.add_argument("--to", type=Path, help="the file to write; FILE-scores.csv if not given")
     commands.add_parser("report", help="write report/index.html: what to teach again, and why")
     chosen = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that a terminal or a file cannot hold ends nothing
+            stream.reconfigure(errors="backslashreplace")
 
     from autograder.course import NoCourse
     from autograder.pipeline.course import Failed

@@ -56,7 +56,7 @@ def note(course: Path, verdict: Any) -> None:
             "exercise": verdict.exercise[:LONGEST],
             "attempted": bool(verdict.attempted),
             "passed": bool(verdict.passed),
-            "mistakes": [one.title[:LONGEST] for one in verdict.mistakes[:MOST]],
+            "mistakes": [_printable(one.title)[:LONGEST] for one in verdict.mistakes[:MOST]],
         }
         path = file(course)
         path.parent.mkdir(exist_ok=True)
@@ -74,8 +74,8 @@ def read(course: Path) -> dict[str, dict[str, Done]]:
     """
     path = file(course)
     try:
-        if path.stat().st_size > 2 * LARGEST:
-            raise ValueError("larger than any that `note` writes")
+        if path.stat().st_size > 2 * LARGEST or not path.is_file():
+            raise ValueError("larger than any that `note` writes, or a pipe that never ends")
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return {}
@@ -150,7 +150,7 @@ def text(course: Path) -> str:
         lines[i] += f"\n    overcome: {overcome}" if overcome != "–" else ""
         lines[i] += f"\n    still there: {made}" if made != "–" else ""
     said = "\n".join(lines or ["No check in a lab yet."])
-    return "".join(c for c in f"{said}\n{following(course)}" if c.isprintable() or c == "\n")
+    return "\n".join(map(_printable, f"{said}\n{following(course)}".split("\n")))
 
 
 def table(course: Path) -> str:
@@ -168,6 +168,10 @@ def _quiet(words: str) -> str:
     return re.sub(r"[\\`*_{}\[\]#|$~]", lambda found: f"&#{ord(found[0])};", escape(words))
 
 
+def _printable(words: str) -> str:
+    return "".join(c for c in words if c.isprintable())
+
+
 def _called(lab: str) -> str:
     """Such as "Lab 2" of "lab02_multi_head"."""
     number = re.match(r"lab(\d+)", lab)
@@ -179,7 +183,9 @@ def _told(line: bytes) -> dict[str, Any] | None:
     try:
         told = json.loads(line)
         texts = [told["lab"], told["exercise"], *told["mistakes"]]
-        right = all(isinstance(one, str) and len(one) <= LONGEST for one in texts) and len(told["mistakes"]) <= MOST
+        # A blank line in a title would end the table, and what follows it would be Markdown.
+        right = all(isinstance(one, str) and len(one) <= LONGEST and one.isprintable() for one in texts)
+        right = right and len(told["mistakes"]) <= MOST
         right = right and isinstance(told["mistakes"], list)
         return told if right and all(isinstance(told[key], bool) for key in ("passed", "attempted")) else None
     except (ValueError, LookupError, TypeError, RecursionError):

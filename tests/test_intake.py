@@ -12,7 +12,16 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake
 from autograder.pipeline.grades import harmless
-from autograder.pipeline.intake import MAX_STAMP, STAMP, TakenIn, copy_beside, handed_in_at, read_plain, unusable
+from autograder.pipeline.intake import (
+    MAX_STAMP,
+    STAMP,
+    TakenIn,
+    copy_beside,
+    handed_in_at,
+    moment,
+    read_plain,
+    unusable,
+)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="a file system with links, pipes and any name")
 
@@ -200,6 +209,39 @@ def test_the_time_of_handing_in(tmp_path: Path, text: str, known: bool, remark: 
     time, remarks = handed_in_at(tmp_path)
     assert (time is not None) == known
     assert remark in " ".join(one.what for one in remarks) and bool(remark) == bool(remarks)
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("2026-01-01 12:00", 12),
+        ("2026-01-01T12:00:00Z", 12),
+        ("2026-01-01 12:00:00.123456789 UTC", 12),
+        ("2026-01-01 12:00 Europe/Berlin", 11),
+        ("2026-01-01 12:00 +0100", 11),
+        ("2026-01-01 12:00:00-05:00", 17),
+    ],
+)
+def test_a_time_is_read_in_its_zone(text: str, hour: int) -> None:
+    assert moment(text).replace(microsecond=0) == datetime(2026, 1, 1, hour)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01 12:00 Europe/Berln",
+        "2026-01-01 12:00 XYZ",
+        "2026-01-01 12:00 60",
+        "2026-01-01 12:00 /etc/passwd",
+        "2026-01-01 12:00 ../UTC",
+        "2026-01-01 12:00 UTC UTC",
+        "2026-01-01 ٢٣:٥٩",
+        "0001-01-01 00:00 +1400",
+    ],
+)
+def test_a_time_in_no_zone_that_there_is_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no|in no"):
+        moment(text)
 
 
 def test_no_time_is_no_remark(tmp_path: Path) -> None:

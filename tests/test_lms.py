@@ -1,15 +1,18 @@
 """Rosters, submissions and scores as Canvas and Moodle have them: what comes in, what goes out, what stays out."""
 
 import csv
+import errno
 import io
 import os
 import stat
+import sys
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from autograder.__main__ import main
 from autograder.pipeline import intake, lms, people
 from autograder.pipeline.course import Failed
 from tests import small_course
@@ -103,6 +106,15 @@ def test_a_roster_that_cannot_be_used_says_why(course: Path, text: str, said: st
         enrolled(course, text)
 
 
+def test_a_name_that_the_output_cannot_hold_ends_nothing(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (course / "class.csv").write_text("student_id\nłukasz\n", encoding="utf-8")
+    monkeypatch.chdir(course)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(told := io.BytesIO(), encoding="cp1252"))
+    assert main(["roster", "class.csv"]) == 0
+    sys.stdout.flush()
+    assert rb"as \u0142ukasz" in told.getvalue()
+
+
 # --- Submissions in -------------------------------------------------------------------------------------------------
 
 FROM_CANVAS = {
@@ -170,6 +182,59 @@ def test_two_of_one_name_are_mistaken_for_nobody(course: Path) -> None:
     files = {"Kim Lee_1_assignsubmission_file_/first.ipynb": b"1", "Bo Ek_2_assignsubmission_file_/first.ipynb": b"2"}
     left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert {*there(course)} == {"bo/lab1/first.ipynb"} and "or several" in left[0]
+
+
+@pytest.mark.parametrize(
+    ("roster", "names"),
+    [
+        (MOODLE_PEOPLE, ("Zoë O'Hara_9002_assignsubmission_file_/", "Zoë O'Hara_9099_assignsubmission_file_/")),
+        (PLAIN, ("oharazoë_102_556_", "oharazoë_199_900_")),
+    ],
+)
+def test_who_takes_anothers_name_does_not_take_the_others_place(
+    course: Path, roster: str, names: tuple[str, str]
+) -> None:
+    enrolled(course, roster)
+    files = {f"{names[0]}first.ipynb": b"zoe's", f"{names[1]}first.ipynb": b"evil", "dan/first.ipynb": b"dan's"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
+    assert left == ["zoe: 2 users of the LMS go by this name, and it does not say which is meant"]
+
+
+def test_a_known_number_in_the_lms_counts_more_than_a_name(course: Path) -> None:
+    enrolled(course, CANVAS)
+    files = {"oharazoë_102_556_first.ipynb": b"zoe's", "oharazoë_199_900_first.ipynb": b"evil"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"} and len(left) == 1
+
+
+@pytest.mark.parametrize("first", ["müllerdand_LATE_101_555_", 'Dan "D." Müller_9001_assignsubmission_file_/'])
+def test_nobody_says_themselves_when_they_handed_in(course: Path, first: str) -> None:
+    enrolled(course, CANVAS)
+    files = {f"{first}first.ipynb": b"dan's", f"{first}Timestamp.txt": b"2026-01-01 00:00 UTC"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files, (1980, 1, 1, 0, 0, 0)), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and "does not say when" in left[0]
+    assert intake.handed_in_at(course / "submitted" / "dan" / "lab1") == (None, [])
+
+
+def test_a_name_that_no_disk_takes_costs_that_file_alone(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    dan, zoe, _ = (name.partition("/")[0] for name in list(FROM_MOODLE)[:3])
+    files = {f"{dan}/first.ipynb": b"dan's", f"{dan}/{'é' * 128}": b"", zoe: b"zoe's"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's", "zoe/lab1/first.ipynb": "zoe's"}
+    assert "no file can be called so" in left[0]
+
+
+def test_a_disk_that_takes_nothing_is_no_damaged_zip(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enrolled(course, PLAIN)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(Failed, match=r"first\.ipynb cannot be written: No space left"):
+        lms.collect(course, "lab1", zipped(course / "a.zip", {"dan/first.ipynb": b"1"}), print)
 
 
 @pytest.mark.parametrize(

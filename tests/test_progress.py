@@ -80,6 +80,7 @@ def test_what_is_not_attempted_or_not_in_a_lab_does_not_count(course: Path, monk
         b"[" * 100_000,
         b'{"lab": "lab01_attention", "exercise": "x", "passed": 1, "attempted": true, "mistakes": []}',
         b'{"lab": "lab01_attention", "exercise": "x", "passed": true, "attempted": true, "mistakes": "no"}',
+        b'{"lab": "lab01_attention", "exercise": "x", "passed": true, "attempted": true, "mistakes": ["a\\n\\n- b"]}',
     ],
 )
 def test_a_broken_file_is_begun_anew_and_kept_beside(course: Path, broken: bytes) -> None:
@@ -112,7 +113,14 @@ def test_what_stands_in_the_file_is_shown_as_text(course: Path) -> None:
     progress.note(course, said("project_qkv", "<script>alert(1)</script> [x](javascript:y) $z$ \x1b[2J"))
     table = progress.table(course)
     assert "<script" not in table and "[x](" not in table and "$" not in table
-    assert "\x1b" not in progress.text(course)
+    assert "\x1b" not in progress.text(course) and "alert(1)" in table
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes")
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(course: Path) -> None:
+    progress.file(course).parent.mkdir()
+    os.mkfifo(progress.file(course))
+    assert progress.read(course) == {} and not progress.file(course).exists()
 
 
 def test_check_keeps_what_it_said_of_a_lab_and_says_it_all_the_same_where_it_cannot(

@@ -177,6 +177,23 @@ def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
             assert np.array_equal(mine, theirs) == case.visible, case.label
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("\n" * 1_000_000, "is missing, or gives it another name"),
+        ("\t" * 1_000_000, "is missing, or gives it another name"),
+        ("if True:\n    class  Name(object): ...", "is it deleted again?"),
+        ("Name  = print", "is it deleted again?"),
+        ("Names = 1; defName = 2", "is missing"),
+    ],
+)
+def test_where_a_name_is_defined_is_found_in_one_pass_over_a_cell(source: str, said: str) -> None:
+    """A pattern that begins anew on each of a million blank lines would take an hour."""
+    grader = JudgedExecute()
+    grader.nb, grader._culprits, grader._errors = new_notebook(cells=[new_code_cell(source)]), {}, {}
+    assert said in grader._why_missing(1, "Name")
+
+
 @pytest.mark.parametrize("swallowed", [True, False])
 def test_the_graders_own_failure_is_no_verdict(monkeypatch: pytest.MonkeyPatch, swallowed: bool) -> None:
     """A kernel that cannot be started anew while a check is judged, whatever the judge makes of that."""

@@ -117,10 +117,17 @@ def test_an_extension_before_anything_was_handed_in(course: Path) -> None:
         ("student,lab,until\nann,lab1,tomorrow\n", "line 2: until 'tomorrow' is no time; such as"),
         ("student,lab,until\nann,lab1,2026-11-23\n", "is no time"),
         ("student,lab,until\nann,lab1\n", "until '' is no time"),
+        (
+            "student,lab,until\nann,lab1,2026-11-23 12:00 Europe/Berln\n",
+            "line 2: until '2026-11-23 12:00 Europe/Berln'",
+        ),
+        ("student,lab,until\nann,lab1,2026-11-23 12:00 60\n", "is no time"),
+        ('student,lab,until\n"ann,lab1,2026-11-23 12:00\n', "extensions.csv is no CSV file: unexpected end of data"),
+        ("student,lab,until\nann,lab1,2026-11-23 12:00\nzo\udce9,lab1,\n", "line 3: it is not UTF-8"),
     ],
 )
 def test_a_wrong_line_of_extensions_is_named(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "extensions.csv").write_text(text)
+    (tmp_path / "extensions.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(Failed, match=said):
         late.extensions(tmp_path, ["lab1", "lab2"])
 
@@ -190,6 +197,8 @@ def test_not_handed_in_not_graded_and_no_points_are_three_things(course: Path) -
     give(course, "ann", 0.0)
     hand_in(course, "ben", "Untitled.ipynb")
     hand_in(course, "cleo", "first (1).ipynb")
+    (course / "submitted" / "eve").mkdir()
+    (course / "submitted" / "eve" / "lab1").write_text("a file in the place of the folder")
     with book(course) as gradebook:
         gradebook.add_student("dan", last_name='Müller, "Dan"')
         found = {one.student: (one.state, one.score) for one in standings(course, gradebook, "lab1")}
@@ -199,15 +208,17 @@ def test_not_handed_in_not_graded_and_no_points_are_three_things(course: Path) -
         "ben": (NOT_GRADED, None),
         "cleo": (NOT_GRADED, None),
         "dan": (NOT_HANDED_IN, None),
+        "eve": (NOT_GRADED, None),
     }
     assert whys["ben"] == "There is 'Untitled.ipynb' in it: the file is to be called first.ipynb."
-    assert "the next run" in whys["cleo"]
+    assert "the next run" in whys["cleo"] and whys["eve"] == "There is no first.ipynb in it."
     rows = exported(course, policy())
     assert {key: (row["status"], row["score"]) for key, row in rows.items()} == {
         ("lab1", "ann"): ("graded", "0.0"),
         ("lab1", "ben"): ("not graded", ""),
         ("lab1", "cleo"): ("not graded", ""),
         ("lab1", "dan"): ("not handed in", ""),
+        ("lab1", "eve"): ("not graded", ""),
     }
     assert rows["lab1", "dan"]["last_name"] == 'Müller, "Dan"'
 

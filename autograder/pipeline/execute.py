@@ -437,7 +437,8 @@ class JudgedExecute(Execute):
 
     def _why_missing(self, index: int, name: str) -> str:
         """Why a name is not defined, as a sentence."""
-        defines = re.compile(rf"^\s*(?:class|def)\s+{name}\b|^\s*{name}\s*=", re.MULTILINE)
+        # Attack: blank lines, each of which would be the beginning of all that follow it.
+        defines = re.compile(rf"^[ \t]*+(?:(?:class|def)[ \t]+{name}\b|{name}[ \t]*=)", re.MULTILINE)
         cells = [i for i, cell in enumerate(self.nb.cells) if cell.cell_type == "code" and defines.search(cell.source)]
         before = [i for i in cells if i < index]
         happened = self._culprits | self._errors

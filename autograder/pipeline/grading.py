@@ -151,7 +151,7 @@ def _grade_and_write(
     writer = Writer(course, config, _warn)
     try:
         with (
-            (course / LOG).open("a", encoding="utf-8") as log,
+            (course / LOG).open("a", encoding="utf-8", errors="backslashreplace") as log,
             _answers(iter(jobs), versions(course_of(course)), isolated, count, scheduler) as (answers, alive),
         ):
             progress.begin()

@@ -16,12 +16,12 @@ import stat
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
+import dateutil.tz
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.utils import parse_utc
 
 from autograder.pipeline.integrity import Remark
 
@@ -34,6 +34,9 @@ OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)  # errors tha
 MAX_REMARKS = 20  # about files that were left out
 MAX_STAMP = 100  # bytes of timestamp.txt
 STAMP = "timestamp.txt"
+TIME = re.compile(  # a day, a time of day, and a zone: none, Z, an offset, or a name
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(|Z|[+-]\d\d:?\d\d|[A-Za-z][\w+-]*(?:/[\w+-]+)*)", re.ASCII
+)
 FOLDER = ".headroom/taken-in-{}"  # in the course folder, {} is the grader's process
 # To open a file without waiting for whoever writes to it, and without following a link; not all are known everywhere.
 PLAINLY = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -131,6 +134,31 @@ def read_plain(path: Path, most: int) -> bytes | None:
     return data if len(data) <= most else None
 
 
+def moment(text: str) -> datetime:
+    """The time (UTC) that a text says, such as "2026-11-30 23:59 Europe/Berlin" or "2026-11-30 22:59:00.5 UTC".
+
+    nbgrader's own reading takes a zone that nobody knows for UTC, and +0100 for 100 seconds.
+
+    Raises:
+        ValueError: it says no time, or one in a zone that nobody knows.
+    """
+    found = TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no time")
+    day, clock, zone = found.groups()
+    if zone in ("", "Z") or zone[0] in "+-":
+        time = datetime.fromisoformat(f"{day} {clock}{zone or 'Z'}")
+    else:
+        named: tzinfo | None = dateutil.tz.gettz(zone)
+        if named is None:
+            raise ValueError(f"{zone!r} is no zone")
+        time = datetime.fromisoformat(f"{day} {clock}").replace(tzinfo=named)
+    try:
+        return time.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError(f"{text!r} is in no year that there is") from None
+
+
 def handed_in_at(folder: Path) -> tuple[datetime | None, list[Remark]]:
     """When a submission says that it was handed in (UTC), and what is odd about that; None where it says no time."""
     path = folder / STAMP
@@ -141,11 +169,9 @@ def handed_in_at(folder: Path) -> tuple[datetime | None, list[Remark]]:
         return None, [Remark(STAMP, f"is no file, or has more than {MAX_STAMP} bytes: no time of handing in is known")]
     text = data.decode("utf-8", "replace").strip()
     try:
-        if not re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", text):
-            raise ValueError
-        time = parse_utc(text)
+        time = moment(text)
         age = datetime.now(UTC).replace(tzinfo=None) - time
-    except (ValueError, OverflowError, ArithmeticError, TypeError):
+    except ValueError:
         return None, [Remark(STAMP, f"holds no time: {text!r}. No time of handing in is known")]
     if age < -timedelta(days=1):
         return time, [Remark(STAMP, f"says {text!r}, which is still to come")]

@@ -103,7 +103,7 @@ class SaveIntegrityNote(NbGraderPreprocessor):
 
 def text(student: str, notebook: str, remarks: list[Remark]) -> str:
     """A note as Markdown. What came from a submission is shown as code, in which nothing is active."""
-    parts = [f"# {student}, {notebook}", HEAD]
+    parts = [f"# {_harmless(student)}, {_harmless(notebook)}", HEAD]
     for remark in remarks[:MAX_REMARKS]:
         parts.append(f"- **{_harmless(remark.where[:MAX_SAID])}** {_harmless(remark.what[:MAX_SAID])}")
         if remark.difference:

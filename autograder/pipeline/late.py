@@ -6,7 +6,6 @@ are computed anew, from what the gradebook knows, whenever scores are shown; not
 
 import csv
 import math
-import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -15,12 +14,12 @@ from typing import Any
 from nbgrader.api import Base, Gradebook
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import parse_utc
 from sqlalchemy import select
 from traitlets import Enum, Float
 from traitlets.config import Config
 
 from autograder.pipeline.course import Failed
+from autograder.pipeline.intake import moment
 
 EXTENSIONS = "extensions.csv"  # in the course folder
 COLUMNS = ("student", "lab", "until")
@@ -70,23 +69,27 @@ def extensions(course: Path, labs: Iterable[str]) -> dict[tuple[str, str], datet
         return None
     found: dict[tuple[str, str], datetime] = {}
     known = sorted(labs)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file, strict=True)
+    try:
+        table = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(keepends=True), strict=True)
         if not {*COLUMNS} <= {*(table.fieldnames or ())}:
             raise Failed(f"{EXTENSIONS}: its first line is to be {','.join(COLUMNS)}")
-        for row in table:
-            student, lab, until = ((row[name] or "").strip() for name in COLUMNS)
-            where = f"{EXTENSIONS}, line {table.line_num}"
-            if lab not in known:
-                raise Failed(f"{where}: there is no lab {lab!r}; there are {', '.join(known)}.")
-            try:
-                if not re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", until):
-                    raise ValueError
-                found[student, lab] = parse_utc(until)
-            except (ValueError, OverflowError, TypeError):
-                raise Failed(
-                    f"{where}: until {until!r} is no time; such as 2026-12-03 23:59 Europe/Berlin, or UTC"
-                ) from None
+        rows = [(table.line_num, row) for row in table]
+    except UnicodeDecodeError as problem:
+        line = path.read_bytes()[: problem.start].count(b"\n") + 1
+        raise Failed(f"{EXTENSIONS}, line {line}: it is not UTF-8; spreadsheets call that CSV UTF-8.") from None
+    except csv.Error as problem:
+        raise Failed(f"{EXTENSIONS} is no CSV file: {problem}.") from None
+    for line, row in rows:
+        student, lab, until = ((row[name] or "").strip() for name in COLUMNS)
+        where = f"{EXTENSIONS}, line {line}"
+        if lab not in known:
+            raise Failed(f"{where}: there is no lab {lab!r}; there are {', '.join(known)}.")
+        try:
+            found[student, lab] = moment(until)
+        except ValueError:
+            raise Failed(
+                f"{where}: until {until!r} is no time; such as 2026-12-03 23:59 Europe/Berlin, or UTC"
+            ) from None
     return found
 
 

@@ -31,6 +31,7 @@ from autograder.pipeline.standing import released, standings
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+MAX_PART = 255  # bytes of a file's or a folder's name that file systems take
 SHOWN = 300  # characters of a name in a list
 # As Moodle calls a student's folder, or begins the name of a file; and Canvas, where files lie in no folders.
 MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d+)_assignsubmission_file(?:_?/|_)(?P<file>[^/].*)", re.DOTALL)
@@ -57,13 +58,14 @@ class Member:
 
 @dataclass(frozen=True)
 class Piece:
-    """A file that belongs to somebody: what it is to be called, and what says which of two is the later one."""
+    """A file that belongs to somebody: what it is to be called, which of two is later, and whose."""
 
     member: Member
     name: str
     time: datetime | None
     order: tuple[int, int]
     late: bool
+    user: str  # the LMS's own number of whoever handed it in, "" where it says none
 
 
 @contextmanager
@@ -77,10 +79,11 @@ def members(source: Path) -> Generator[Iterator[Member]]:
         yield _of_folder(source)
         return
     try:
-        with zipfile.ZipFile(source) as archive:
-            yield _of_zip(archive)
+        archive = zipfile.ZipFile(source)
     except (OSError, zipfile.BadZipFile) as problem:
         raise Failed(f"{source} is no folder, and no zip that can be read: {problem}.") from None
+    with archive:
+        yield _of_zip(archive)
 
 
 def _of_folder(source: Path) -> Iterator[Member]:
@@ -172,7 +175,12 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
         if not pieces:
             raise Failed(f"{source} holds no submission of anybody in the roster. {'; '.join(list(left_out)[:3])}")
         for student in sorted(pieces):
-            if why := _put(course, lab, student, pieces[student], source):
+            # Attack: a name of one's own choice in the LMS, under which one's file would be taken for somebody else's.
+            if (users := len({one.user for one in pieces[student] if one.user})) > 1:
+                left_out[f"{student}: {users} users of the LMS go by this name, and it does not say which is meant"] = (
+                    None
+                )
+            elif why := _put(course, lab, student, pieces[student], source):
                 left_out[f"{student}: {why}"] = None
             else:
                 put += 1
@@ -211,12 +219,17 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
         name = f"{max(within, key=len)}.ipynb" if within else name
     late_mark = bool(found and "late" in found.groupdict() and found["late"])
     where = PurePosixPath(*PurePosixPath(name.replace("\\", "/")).parts).as_posix()
-    return student, Piece(member, where, time, (order, int(attempt[1]) if attempt else 0), late_mark)
+    if found and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
+        return f"{shown}: a student's own file does not say when something was handed in", None
+    user = found.groupdict().get("user", found["number"]) if found else ""
+    return student, Piece(member, where, time, (order, int(attempt[1]) if attempt else 0), late_mark, user)
 
 
 def _harmless(parts: tuple[str, ...], name: str) -> bool:
     """Whether a path lies within its folder, on every system, and is one that the grader would look at."""
     if not parts or len(parts) > intake.MAX_DEPTH or len(os.fsencode(name)) > intake.MAX_PATH or not name.isprintable():
+        return False
+    if any(len(os.fsencode(one)) > MAX_PART for one in parts):
         return False
     return not any(one.startswith(".") or one.endswith((".", " ")) or set(one) & set(':/\\*?"<>|') for one in parts)
 
@@ -249,6 +262,8 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
                 path.write_bytes(data)
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
                 return f"{piece.name[:SHOWN]} is both a file and a folder"
+            except OSError as problem:
+                raise Failed(f"{path} cannot be written: {problem.strerror}.") from None
         if when:
             (fresh / intake.STAMP).write_text(f"{when.isoformat(' ', 'seconds')} UTC\n", encoding="utf-8")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -175,6 +175,7 @@ class Class:
             Person(one.id, one.first_name or "", one.last_name or "", one.email or "", one.lms_user_id or "")
             for one in students
         ]
+        self._lms = {one.id: one.lms_user_id for one in self.everybody if one.lms_user_id}
         self._by: dict[tuple[str, str], set[str]] = {}
         for one in self.everybody:
             names = (f"{one.last_name} {one.first_name}", f"{one.first_name} {one.last_name}")
@@ -193,7 +194,11 @@ class Class:
         kinds = [("lms", person.lms_user_id), ("email", person.email.casefold()), ("id", person.id)]
         for key in (*kinds, *(("name", letters(name)) for name in names)):
             if key[1] and len(found := self._by.get(key, set())) == 1:
-                return next(iter(found))
+                student = next(iter(found))
+                # Attack: the name of somebody else, whose number in the LMS is known to be another one.
+                if person.lms_user_id and self._lms.get(student, person.lms_user_id) != person.lms_user_id:
+                    continue
+                return student
         return None
 
 
