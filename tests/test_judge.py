@@ -351,9 +351,8 @@ def test_a_state_left_on_the_module_shows_when_it_is_called_again():
             output, self.sums = super().forward(x, self.sums)
             return output, self.sums
 
-    assert (
-        "with two texts in turn, each continued in two ways, it gives a different result" in judged(IN_TURNS, Sticky).text()
-    )
+    said = "with two texts in turn, each continued in two ways, it gives a different result"
+    assert said in judged(IN_TURNS, Sticky).text()
 
 
 def test_a_state_is_not_changed_by_who_gets_it_nor_by_other_texts():
