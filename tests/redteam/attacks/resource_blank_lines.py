@@ -1,11 +1,10 @@
-"""A million blank lines in a cell that is searched for where a name is defined.
+"""A million blank lines, in a cell that is searched for where a name is defined.
 
 score: 5
 says: LayerNorm is not defined: the cell that defines it is missing
 """
 
 # %% layer-norm
-# wrong LayerNorm
 pass
 
 # %% hand in
