@@ -24,6 +24,7 @@ TRAIN_DIGITS = 200  # each class has at least 13
 VAL_DIGITS = 100  # each class has at least 9
 DIGITS_PER_CLASS = 10
 DATES = 70  # seven of each language
+FILES = 2  # of code, in each part
 ROUNDS = 3  # of a notebook's loop: steps, repetitions, or the seeds 1, 2 and 3
 
 

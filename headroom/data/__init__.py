@@ -1,5 +1,6 @@
-"""The course's data: digits that come with it, more when asked for, and dates as people write them."""
+"""The course's data: digits and code that come with it, more when asked for, and dates as people write them."""
 
+from headroom.data.code import CHARACTERS, Code, as_ids, embedded_code
 from headroom.data.dates import (
     LANGUAGES,
     SOURCE,
@@ -18,19 +19,23 @@ from headroom.data.vocabulary import BOS, EOS, PAD, Vocabulary
 
 __all__ = [
     "BOS",
+    "CHARACTERS",
     "EOS",
     "LANGUAGES",
     "PAD",
     "SOURCE",
     "TARGET",
+    "Code",
     "Dates",
     "Digits",
     "FullDigits",
     "FullPictures",
     "Pictures",
     "Vocabulary",
+    "as_ids",
     "cifar10",
     "days_of",
+    "embedded_code",
     "embedded_digits",
     "image_folder",
     "mnist",

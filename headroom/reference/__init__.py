@@ -9,9 +9,12 @@ from headroom.reference.decoding import beam_decode, greedy_decode, sample_decod
 from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from headroom.reference.encoder import DropPath, Encoder, EncoderBlock, FeedForward
 from headroom.reference.initialise import glorot
+from headroom.reference.language_model import CausalBlock, LanguageModel
 from headroom.reference.loss import cross_entropy
 from headroom.reference.maps import attention_maps
+from headroom.reference.modern import GroupedQueryAttention, SwiGLU, llama
 from headroom.reference.multihead import CrossAttention, MultiHeadSelfAttention
+from headroom.reference.ngram import NGram
 from headroom.reference.norm import BatchNorm, LayerNorm, RMSNorm
 from headroom.reference.patches import patchify_unfold
 from headroom.reference.positional import (
@@ -23,6 +26,7 @@ from headroom.reference.positional import (
 from headroom.reference.pvt import PVT, SpatialReductionAttention
 from headroom.reference.rollout import attention_rollout
 from headroom.reference.rotary import RotarySelfAttention, rotate
+from headroom.reference.sampling import next_token_loss, sample_next, surprise
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule, paper_learning_rate
 from headroom.reference.swin import Swin
 from headroom.reference.transformer import Transformer
@@ -36,6 +40,7 @@ __all__ = [
     "BatchNorm",
     "CachedCrossAttention",
     "CachedSelfAttention",
+    "CausalBlock",
     "ConvNet",
     "CrossAttention",
     "Decoder",
@@ -46,16 +51,20 @@ __all__ = [
     "Encoder",
     "EncoderBlock",
     "FeedForward",
+    "GroupedQueryAttention",
     "KeyValueCache",
+    "LanguageModel",
     "LayerNorm",
     "LearnedPositionalEncoding",
     "MultiHeadSelfAttention",
+    "NGram",
     "PatchEmbedding",
     "PositionEncodingGenerator",
     "PositionalEncoding",
     "RMSNorm",
     "RotarySelfAttention",
     "SpatialReductionAttention",
+    "SwiGLU",
     "Swin",
     "Transformer",
     "ViT",
@@ -70,17 +79,21 @@ __all__ = [
     "greedy_decode",
     "hard_distillation_loss",
     "inverse_square_root_schedule",
+    "llama",
     "merge_windows",
     "neighbours",
+    "next_token_loss",
     "padding_mask",
     "paper_learning_rate",
     "patchify",
     "patchify_unfold",
     "rotate",
     "sample_decode",
+    "sample_next",
     "scaled_dot_product_attention",
     "sinusoidal_encoding",
     "sinusoidal_encoding_2d",
     "soft_distillation_loss",
     "split_windows",
+    "surprise",
 ]

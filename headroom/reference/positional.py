@@ -91,10 +91,13 @@ class LearnedPositionalEncoding(nn.Module):
         super().__init__()
         self.table = nn.Parameter(std * torch.randn(max_tokens, d_model))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x + table. `x`: `(batch, tokens, d_model)`; so is the result. ValueError if longer than `max_tokens`."""
-        check_length(x, self.table)
-        return x + self.table[: x.size(1)]
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """x + table, from position `start` on. `x`: `(batch, tokens, d_model)`; so is the result.
+
+        ValueError if that goes past `max_tokens`.
+        """
+        check_length(x, self.table, start)
+        return x + self.table[start : start + x.size(1)]
 
 
 def check_length(x: Tensor, table: Tensor, start: int = 0) -> None:
