@@ -12,8 +12,11 @@ mine = int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0]) * 1
 block = int(0.9 * mine)
 code = f"import time; block = b'x' * {block}; print(flush=True); time.sleep(30)"
 count = min(24, 3_500_000_000 // block + 1)
-started = [subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE) for _ in range(count)]
-for one in started: one.stdout.read(1)
-time.sleep(1)  # a shorter time goes unseen
-for one in started: one.kill()
+started = []
+try:
+    for _ in range(count): started.append(subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE))
+    for one in started: one.stdout.read(1)
+    time.sleep(1)  # a shorter time goes unseen
+finally:  # or what is left when the cell is stopped, on a busy machine, ends the kernel in the midst of a check
+    for one in started: one.kill()
 if count * block > 3_000_000_000: print("STO" "LEN", count, "times", block)
