@@ -15,6 +15,7 @@ from headroom.data.dates import (
 )
 from headroom.data.digits import Digits, FullDigits, embedded_digits, mnist, some_digits
 from headroom.data.pictures import FullPictures, Pictures, cifar10, image_folder
+from headroom.data.repeats import repeated_sequences
 from headroom.data.vocabulary import BOS, EOS, PAD, Vocabulary
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "embedded_digits",
     "image_folder",
     "mnist",
+    "repeated_sequences",
     "some_digits",
     "split_of",
     "styles",

@@ -8,6 +8,7 @@ from headroom.reference.decoder import Decoder, DecoderBlock
 from headroom.reference.decoding import beam_decode, greedy_decode, sample_decode
 from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from headroom.reference.encoder import DropPath, Encoder, EncoderBlock, FeedForward
+from headroom.reference.heads import ablate, induction_score, patch, previous_token_score
 from headroom.reference.initialise import glorot
 from headroom.reference.language_model import CausalBlock, LanguageModel
 from headroom.reference.loss import cross_entropy
@@ -69,6 +70,7 @@ __all__ = [
     "Transformer",
     "ViT",
     "WindowAttention",
+    "ablate",
     "attention_maps",
     "attention_rollout",
     "beam_decode",
@@ -78,6 +80,7 @@ __all__ = [
     "glorot",
     "greedy_decode",
     "hard_distillation_loss",
+    "induction_score",
     "inverse_square_root_schedule",
     "llama",
     "merge_windows",
@@ -85,8 +88,10 @@ __all__ = [
     "next_token_loss",
     "padding_mask",
     "paper_learning_rate",
+    "patch",
     "patchify",
     "patchify_unfold",
+    "previous_token_score",
     "rotate",
     "sample_decode",
     "sample_next",

@@ -21,7 +21,7 @@ class CausalBlock(EncoderBlock):
     """An `EncoderBlock` whose earlier tokens may come from a cache: a `DecoderBlock` without its memory.
 
     Args: as of `EncoderBlock`, without dropout, and
-        feed_forward: which feed-forward network: a function of `d_model` and `d_ff`.
+        feed_forward: which feed-forward network: a function of `d_model` and `d_ff`; None: the block is attention only.
 
     Source: Radford et al. 2019, section 2.3.
     """
@@ -35,18 +35,20 @@ class CausalBlock(EncoderBlock):
         pre_norm: bool = True,
         norm: Callable[[int], nn.Module] = LayerNorm,
         attention: Callable[[int, int, float], nn.Module] = CachedSelfAttention,
-        feed_forward: Callable[[int, int], nn.Module] = FeedForward,
+        feed_forward: Callable[[int, int], nn.Module] | None = FeedForward,
     ):
         super().__init__(d_model, n_heads, d_ff, pre_norm=pre_norm, norm=norm, attention=attention)
-        self.feed_forward = feed_forward(d_model, d_ff)
+        self.feed_forward = feed_forward(d_model, d_ff) if feed_forward else None
+        if not feed_forward:
+            self.norm_2 = nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None = None, cache: KeyValueCache | None = None) -> Tensor:
         """`x`: `(batch, tokens, d_model)`, the tokens not in the cache yet; so is the result; `mask` as there."""
         if self.pre_norm:
             x = x + self.attention(self.norm_1(x), mask, cache)
-            return x + self.feed_forward(self.norm_2(x))
+            return x + self.feed_forward(self.norm_2(x)) if self.feed_forward else x
         x = self.norm_1(x + self.attention(x, mask, cache))
-        return self.norm_2(x + self.feed_forward(x))
+        return self.norm_2(x + self.feed_forward(x)) if self.feed_forward else x
 
 
 class LanguageModel(nn.Module):
@@ -78,7 +80,7 @@ class LanguageModel(nn.Module):
         pre_norm: bool = True,
         norm: Callable[[int], nn.Module] = LayerNorm,
         attention: Callable[[int, int, float], nn.Module] = CachedSelfAttention,
-        feed_forward: Callable[[int, int], nn.Module] = FeedForward,
+        feed_forward: Callable[[int, int], nn.Module] | None = FeedForward,
     ):
         super().__init__()
         self.max_tokens = max_tokens
