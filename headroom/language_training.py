@@ -1,43 +1,52 @@
-"""Training a language model on code: a few lines around `headroom.training.fit`.
+"""Training a language model: a few lines around `headroom.training.fit`.
 
 seed_everything(1)
-model = LanguageModel(len(CHARACTERS))
-history = train_language_model(model, embedded_code(), Recipe(epochs=4, batch_size=8, lr=6e-3, weight_decay=0.1))
+code, tokens = embedded_code(), code_tokens()
+train, val = (tokens.encode("".join(files.values())) for files in (code.train, code.val))
+model = small_code_model()
+history = train_language_model(model, train, val, CODE_MINUTE)
 """
 
 import torch
 from torch import Tensor, nn
 
-from headroom.data import Code, as_ids
 from headroom.recipes import Recipe
 from headroom.reference import LanguageModel, next_token_loss
 from headroom.training import History, fit, pick_device
 
-ASKED = 20_000  # characters of the validation files that the model is asked for after every epoch
+ASKED = 10_000  # tokens of the validation text that the model is asked for after every epoch
 
 
 def train_language_model(
-    model: LanguageModel, code: Code, recipe: Recipe, device: torch.device | str | None = None
+    model: LanguageModel, train: Tensor, val: Tensor, recipe: Recipe, device: torch.device | str | None = None
 ) -> History:
-    """Train a language model to predict each character of code from those before it.
+    """Train a language model to predict each token of a text from those before it.
 
-    An example is a window of `model.max_tokens` characters and the one after it. An epoch cuts the training files, put
-    one after the other, into such windows; each batch begins to cut at another place.
+    An example is a window of `model.max_tokens` tokens and the one after it. An epoch cuts the text into such windows,
+    and each batch begins to cut at another place.
 
     Args:
-        model: with the vocabulary's size, as from `LanguageModel(len(CHARACTERS))`.
-        code: training files, and validation files, of which the first 20,000 characters are asked for after each epoch.
+        model: as from `LanguageModel(n_vocabulary)`.
+        train: the ids of the training text, int64 `(tokens,)`, at least three windows.
+        val: those of the validation text, at least a window; after each epoch the first 10,000 are asked for.
         recipe: how to train.
         device: where; by default the fastest there is (see `pick_device`).
 
     Returns:
-        what happened; `val_accuracy` is the share of characters that were the model's likeliest.
+        what happened; `val_accuracy` is the share of tokens that were the model's likeliest.
 
-    What becomes of the model, and errors: as of `fit`.
+    Raises:
+        ValueError: a text is too short.
+
+    What becomes of the model, and other errors: as of `fit`.
     """
     device = pick_device(str(device) if device else None)
-    ids, length = as_ids(code.train).to(device), model.max_tokens
-    val_windows = as_ids(code.val)[:ASKED].to(device).unfold(0, length + 1, length)  # (n, length + 1)
+    length = model.max_tokens
+    for name, ids, windows in (("train", train, 3), ("val", val, 1)):
+        if len(ids) < windows * length + 1:
+            raise ValueError(f"{name} has {len(ids)} tokens; with max_tokens={length}, it needs {windows * length + 1}")
+    ids = train.to(device)
+    val_windows = val[:ASKED].to(device).unfold(0, length + 1, length)  # (n, length + 1)
 
     def batch(rows: Tensor, _progress: float) -> tuple[Tensor]:
         first = rows[:, None] * length + int(torch.randint(length, (1,)))  # (batch, 1)

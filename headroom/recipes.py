@@ -75,3 +75,7 @@ FEW_DIGITS = replace(_DIGITS, epochs=60, batch_size=25, lr=4e-3, weight_decay=0.
 DATES_TRAIN: dict[str, Any] = {"split": "train", "n": 50_000}  # arguments of `headroom.data.written_dates`
 DATES_VAL: dict[str, Any] = {"split": "val", "n": 500}
 DATES = Recipe(epochs=4, batch_size=64, lr=3e-3, weight_decay=0.01, betas=(0.9, 0.98))
+
+# A language model of code that learns within a minute on two cores, and the one that comes with the course.
+CODE_MINUTE = Recipe(epochs=9, batch_size=16, lr=4e-3, weight_decay=0.5, warmup=0.05)
+CODE = Recipe(epochs=30, batch_size=8, lr=2e-3, weight_decay=0.5, betas=(0.9, 0.98), warmup=0.05)

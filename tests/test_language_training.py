@@ -1,29 +1,31 @@
-"""Language models learn: a text that repeats costs them nearly nothing."""
+"""Language models learn: a text that repeats to nearly no bits, code to fewer bits than counting."""
 
 import pytest
 import torch
 
-from headroom.data import CHARACTERS, Code, as_ids
+from headroom.data import CHARACTERS, as_ids, code_tokens, embedded_code
 from headroom.language_training import next_accuracy, train_language_model
-from headroom.recipes import Recipe
-from headroom.reference import LanguageModel, surprise
+from headroom.pretrained import checkpoint, pretrained_language_model, small_code_model
+from headroom.recipes import CODE_MINUTE, Recipe
+from headroom.reference import LanguageModel, NGram, surprise
+from headroom.scale import VARIABLE
 from headroom.training import seed_everything
 
-REPEATED = Code(*({"count.py": "0123456789\n" * n} for n in (200, 60, 60)))
+TRAIN, VAL = (as_ids({"count.py": "0123456789\n" * n}) for n in (200, 60))
 QUICK = Recipe(epochs=8, batch_size=4, lr=1e-2, weight_decay=0.0)
 
 
 def learned(seed=1):
     seed_everything(seed)
-    model = LanguageModel(len(CHARACTERS), d_model=16, n_layers=1, n_heads=2, d_ff=32, max_tokens=24)
-    return model, train_language_model(model, REPEATED, QUICK, "cpu")
+    model = LanguageModel(len(CHARACTERS), d_model=16, n_layers=1, n_heads=2, d_ff=32, max_tokens=24, dropout=0.05)
+    return model, train_language_model(model, TRAIN, VAL, QUICK, "cpu")
 
 
 def test_a_text_that_repeats_is_learned_and_gone_on_with():
     model, history = learned()
     assert not model.training and len(history.losses) == 8 * -(-90 // 4)
     assert history.val_accuracy[-1] > 0.99
-    assert surprise(model, as_ids(REPEATED.test), 24).mean() < 0.1
+    assert surprise(model, VAL, 24).mean() < 0.1
     written = model.generate(as_ids({"": "0123456789\n012"})[None], 8, top_k=1)
     assert CHARACTERS.decode(written) == ["3456789\n"]
 
@@ -42,3 +44,44 @@ def test_accuracy_counts_likeliest_next_tokens_and_leaves_the_models_mode():
         right = (model(windows[:, :-1]).argmax(dim=-1) == windows[:, 1:]).float().mean()
     assert next_accuracy(model.train(), windows, batch_size=2) == pytest.approx(right.item())
     assert model.training
+
+
+@pytest.mark.parametrize("name, train, val", [("train", TRAIN[:72], VAL), ("val", TRAIN, VAL[:24])])
+def test_a_text_that_is_too_short_is_refused(name, train, val):
+    model = LanguageModel(len(CHARACTERS), d_model=16, n_layers=1, n_heads=2, d_ff=32, max_tokens=24)
+    with pytest.raises(ValueError, match=f"{name} has .* tokens; with max_tokens=24, it needs"):
+        train_language_model(model, train, val, QUICK, "cpu")
+
+
+@pytest.fixture
+def full_scale(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def bits_per_character(model):
+    text = "".join(embedded_code().test.values())
+    with torch.no_grad():
+        return (surprise(model, code_tokens().encode(text), model.max_tokens).sum() / len(text)).item()
+
+
+def best_count():
+    """Bits per character of the best n-gram on the test files, with discounts that suit code."""
+    code = embedded_code()
+    return NGram(as_ids(code.train), len(CHARACTERS), 7).bits(as_ids(code.test))
+
+
+def test_the_model_that_comes_with_the_course_beats_counting_by_15_percent(full_scale):
+    model = pretrained_language_model()
+    assert not model.training and bits_per_character(model) < 0.85 * best_count()
+    assert checkpoint("code")["val_accuracy"] > 0.4
+
+
+@pytest.mark.full
+def test_a_minute_beats_counting(full_scale):
+    """By the recipe's steps; how long they take on this machine is not asked."""
+    tokens, code = code_tokens(), embedded_code()
+    train, val = (tokens.encode("".join(files.values())) for files in (code.train, code.val))
+    seed_everything(1)
+    model = small_code_model()
+    train_language_model(model, train, val, CODE_MINUTE, "cpu")
+    assert bits_per_character(model) < 0.95 * best_count()

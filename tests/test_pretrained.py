@@ -7,14 +7,17 @@ import torch
 
 from headroom import pretrained
 from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, write_date, written_dates
-from headroom.recipes import DATES, VIT_DIGITS, Recipe
+from headroom.recipes import CODE, DATES, VIT_DIGITS, Recipe
 from headroom.reference import attention_maps, padding_mask
 from headroom.training import accuracy, exact_match
 
 REMAKE = "remake it: python -m headroom.pretrained"
 
 
-@pytest.mark.parametrize("name, recipe, bytes_", [("vit_digits", VIT_DIGITS, 400_000), ("dates", DATES, 900_000)])
+@pytest.mark.parametrize(
+    "name, recipe, bytes_",
+    [("vit_digits", VIT_DIGITS, 400_000), ("dates", DATES, 900_000), ("code", CODE, 4_100_000)],
+)
 def test_a_checkpoint_was_made_with_todays_recipe(name, recipe, bytes_):
     stored = pretrained.checkpoint(name)
     assert Recipe(**stored["recipe"]) == recipe, REMAKE

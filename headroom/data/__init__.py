@@ -1,5 +1,6 @@
 """The course's data: digits and code that come with it, more when asked for, and dates as people write them."""
 
+from headroom.data.byte_pairs import BytePairEncoding, code_tokens
 from headroom.data.code import CHARACTERS, Code, as_ids, embedded_code
 from headroom.data.dates import (
     LANGUAGES,
@@ -26,6 +27,7 @@ __all__ = [
     "PAD",
     "SOURCE",
     "TARGET",
+    "BytePairEncoding",
     "Code",
     "Dates",
     "Digits",
@@ -35,6 +37,7 @@ __all__ = [
     "Vocabulary",
     "as_ids",
     "cifar10",
+    "code_tokens",
     "days_of",
     "embedded_code",
     "embedded_digits",

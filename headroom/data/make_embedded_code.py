@@ -1,4 +1,4 @@
-"""Make the file of embedded code again from an installed Python 3.11.7, and refuse any other content.
+"""Make the file of embedded code again from an installed Python 3.11.7, and refuse any other content; learn its tokens.
 
     python -m headroom.data.make_embedded_code FOLDER
 
@@ -7,14 +7,18 @@ FOLDER: its standard library, which `python3.11 -c "import sysconfig; print(sysc
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headroom.data.code import CHARACTERS, EMBEDDED, EMBEDDED_SHA256, content_sha256
+from headroom.data.byte_pairs import LEARNED, BytePairEncoding
+from headroom.data.code import CHARACTERS, EMBEDDED, EMBEDDED_SHA256, content_sha256, embedded_code
+from headroom.scale import need_full_scale
 
 SHORTEST, LONGEST = 4_000, 16_000  # characters
+N_TOKENS = 1024
 # Tests, what installs packages, and programs and tables that are more than a library.
 LEFT_OUT = {
     *("test", "tests", "idlelib", "lib2to3", "site-packages", "ensurepip", "turtledemo", "pydoc_data", "encodings"),
@@ -32,6 +36,15 @@ def main() -> None:
     arrays: dict[str, Any] = {name: np.frombuffer(text.encode(), np.uint8) for name, text in files.items()}
     np.savez_compressed(EMBEDDED, **arrays)
     print(f"{EMBEDDED}: {len(files)} files, {EMBEDDED.stat().st_size} bytes")
+    tokens = learn_tokens()
+    LEARNED.write_text(json.dumps(tokens.merges) + "\n", encoding="ascii")
+    print(f"{LEARNED}: {len(tokens)} tokens")
+
+
+def learn_tokens() -> BytePairEncoding:
+    """The tokens of the training files, `N_TOKENS` with the characters."""
+    need_full_scale("Tokens are learned from all training files,")
+    return BytePairEncoding.learn(embedded_code().train.values(), N_TOKENS)
 
 
 def select(folder: Path) -> dict[str, str]:

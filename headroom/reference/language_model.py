@@ -20,7 +20,8 @@ from headroom.reference.sampling import sample_next
 class CausalBlock(EncoderBlock):
     """An `EncoderBlock` whose earlier tokens may come from a cache: a `DecoderBlock` without its memory.
 
-    Args: as of `EncoderBlock`, without dropout, and
+    Args: as of `EncoderBlock`, and
+        dropout: on the output of either branch, while training.
         feed_forward: which feed-forward network: a function of `d_model` and `d_ff`; None: the block is attention only.
 
     Source: Radford et al. 2019, section 2.3.
@@ -31,6 +32,7 @@ class CausalBlock(EncoderBlock):
         d_model: int,
         n_heads: int,
         d_ff: int,
+        dropout: float = 0.0,
         *,
         pre_norm: bool = True,
         norm: Callable[[int], nn.Module] = LayerNorm,
@@ -38,6 +40,7 @@ class CausalBlock(EncoderBlock):
         feed_forward: Callable[[int, int], nn.Module] | None = FeedForward,
     ):
         super().__init__(d_model, n_heads, d_ff, pre_norm=pre_norm, norm=norm, attention=attention)
+        self.dropout = nn.Dropout(dropout)
         self.feed_forward = feed_forward(d_model, d_ff) if feed_forward else None
         if not feed_forward:
             self.norm_2 = nn.Identity()
@@ -45,10 +48,10 @@ class CausalBlock(EncoderBlock):
     def forward(self, x: Tensor, mask: Tensor | None = None, cache: KeyValueCache | None = None) -> Tensor:
         """`x`: `(batch, tokens, d_model)`, the tokens not in the cache yet; so is the result; `mask` as there."""
         if self.pre_norm:
-            x = x + self.attention(self.norm_1(x), mask, cache)
-            return x + self.feed_forward(self.norm_2(x)) if self.feed_forward else x
-        x = self.norm_1(x + self.attention(x, mask, cache))
-        return self.norm_2(x + self.feed_forward(x)) if self.feed_forward else x
+            x = x + self.dropout(self.attention(self.norm_1(x), mask, cache))
+            return x + self.dropout(self.feed_forward(self.norm_2(x))) if self.feed_forward else x
+        x = self.norm_1(x + self.dropout(self.attention(x, mask, cache)))
+        return self.norm_2(x + self.dropout(self.feed_forward(x))) if self.feed_forward else x
 
 
 class LanguageModel(nn.Module):
@@ -57,6 +60,7 @@ class LanguageModel(nn.Module):
     Args:
         n_vocabulary, d_model, n_layers, n_heads, d_ff: size of the vocabulary, width, blocks, heads, inner width.
         max_tokens: the longest sequence.
+        dropout: on the embedded tokens, and on what each branch adds to them, while training.
         positions: what tells tokens where they are, a function of `d_model` and `max_tokens`; None: the attention does.
         tied: whether the output layer's matrix is the embedding matrix (Press & Wolf 2017).
         pre_norm, norm, attention, feed_forward: of every block, as of `CausalBlock`.
@@ -74,6 +78,7 @@ class LanguageModel(nn.Module):
         n_heads: int = 4,
         d_ff: int = 256,
         max_tokens: int = 128,
+        dropout: float = 0.0,
         *,
         positions: Callable[[int, int], nn.Module] | None = LearnedPositionalEncoding,
         tied: bool = True,
@@ -86,9 +91,17 @@ class LanguageModel(nn.Module):
         self.max_tokens = max_tokens
         self.embed = nn.Embedding(n_vocabulary, d_model)
         self.positions = positions(d_model, max_tokens) if positions is not None else None
+        self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
             CausalBlock(
-                d_model, n_heads, d_ff, pre_norm=pre_norm, norm=norm, attention=attention, feed_forward=feed_forward
+                d_model,
+                n_heads,
+                d_ff,
+                dropout,
+                pre_norm=pre_norm,
+                norm=norm,
+                attention=attention,
+                feed_forward=feed_forward,
             )
             for _ in range(n_layers)
         )
@@ -116,7 +129,7 @@ class LanguageModel(nn.Module):
             raise ValueError(f"a sequence of {end} tokens is longer than max_tokens={self.max_tokens}")
         mask = causal_mask(end, ids.device)[start:]  # (tokens, all tokens)
         x = self.embed(ids)  # (batch, tokens, d_model)
-        x = x if self.positions is None else self.positions(x, start)
+        x = self.dropout(x if self.positions is None else self.positions(x, start))
         for number, block in enumerate(self.blocks):
             x = block(x, mask, None if cache is None else cache[number])
         return self.head(self.norm(x))
