@@ -296,7 +296,7 @@ class Exercise:
             after the `*`. Where no known mistake explains what went wrong, a small change of these steps is searched
             that does. A test holds it equal to `reference`.
         library: what the student writes in: "torch", or "numpy" (arrays in, arrays out, no gradients).
-        seconds: that all cases together may take.
+        seconds: of processor time that all cases together may take.
         tolerance: largest error that is still right, as a multiple of the largest expected value. Wide enough for
             code that computes in float32 inside; the cases are chosen so that mistakes differ by far more.
     """

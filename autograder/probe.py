@@ -46,7 +46,8 @@ MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
-SECONDS = 20.0  # that all cases of a request may take where it does not say
+SECONDS = 20.0  # of processor time that all cases of a request may take where it does not say
+WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
 
 
 def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -221,6 +222,8 @@ def made(value: Any) -> Any:
 class _Watchdog:
     """Interrupts the main thread, again and again, once the time is up; so that a loop without end has one.
 
+    The time is the processor's, so that a busy machine refuses no answer that a quiet one accepts.
+
     Where the probe runs in another thread nothing can be interrupted, and nothing is.
     """
 
@@ -255,9 +258,12 @@ class _Watchdog:
                 continue
 
     def _watch(self) -> None:
-        wait = self.seconds
-        while not self._done.wait(wait):
-            self.barked, wait = True, 0.5
+        end, last = time.process_time() + self.seconds, time.monotonic() + WAITING * self.seconds
+        while (left := min(end - time.process_time(), last - time.monotonic())) > 0:
+            if self._done.wait(left):
+                return
+        while not self._done.wait(0.5 if self.barked else 0.0):
+            self.barked = True
             main = threading.main_thread().ident
             if hasattr(signal, "pthread_kill") and main is not None:  # wakes a sleeping call too
                 signal.pthread_kill(main, signal.SIGINT)

@@ -182,6 +182,8 @@ between {grading.FEW} and {grading.FEW + chosen.stock} right ones of each lab.
     if len(rows) > 1:
         text += f"\n{rows[0][1] / rows[-1][1]:.2f} times as fast with {chosen.workers} workers as with one.\n"
     text += f"\nScores that differ between the two: {len(differing)} of {len(found[0])}.\n"
+    for lab, student in sorted(differing)[:10]:
+        text += f"- {student}, {lab}: {' and '.join(str(one.get((lab, student))) for one in found)}\n"
     print(text)
     RESULTS.write_text(text, encoding="utf-8")
 

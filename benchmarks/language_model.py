@@ -48,6 +48,18 @@ LONGER = 256  # tokens in a window, to see what holds beyond the 64 of training
 SIZE = {"n_vocabulary": 1024, "d_model": 128, "n_layers": 2, "n_heads": 4, "max_tokens": 64}
 GATED = 171  # d_ff with three matrices: about as many weights as 256 with two
 
+
+class Sines(PositionalEncoding):
+    """Sines and cosines, with the embedding times √d_model as in section 3.4 of the 2017 paper."""
+
+    def __init__(self, d_model: int, _max_tokens: int):
+        super().__init__(d_model, LONGER)
+        self.scale = d_model**0.5
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        return super().forward(self.scale * x, start)
+
+
 gpt2 = partial(LanguageModel, **SIZE, d_ff=256)
 rotary = partial(gpt2, positions=None)
 MODELS: dict[str, Callable[[], LanguageModel]] = {
@@ -56,7 +68,7 @@ MODELS: dict[str, Callable[[], LanguageModel]] = {
     "untied": partial(gpt2, tied=False),
     "RMSNorm": partial(gpt2, norm=RMSNorm),
     "SwiGLU": partial(gpt2, feed_forward=SwiGLU, d_ff=GATED),
-    "sin-cos positions": partial(gpt2, positions=lambda d_model, _: PositionalEncoding(d_model, LONGER)),
+    "sin-cos positions": partial(gpt2, positions=Sines),
     "rotary positions": partial(rotary, attention=RotarySelfAttention),
     "rotary, 4 groups": partial(
         rotary, attention=lambda d_model, n_heads, _: GroupedQueryAttention(d_model, n_heads, 4)

@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -69,7 +70,7 @@ class BytePairEncoding:
         where: defaultdict[Pair, set[int]] = defaultdict(set)  # in which words a pair is, or once was
 
         def count(word: int, sign: int) -> None:
-            for pair in zip(words[word], words[word][1:], strict=False):
+            for pair in pairwise(words[word]):
                 pairs[pair] += sign * counts[word]
                 where[pair].add(word)
 
@@ -106,7 +107,7 @@ class BytePairEncoding:
 
     def _encoded(self, piece: str) -> list[int]:
         word = _as_characters(piece)
-        while learned := [self._numbers[pair] for pair in zip(word, word[1:], strict=False) if pair in self._numbers]:
+        while learned := [self._numbers[pair] for pair in pairwise(word) if pair in self._numbers]:
             earliest = min(learned)
             word = _merged(word, self.merges[earliest - len(CHARACTERS.characters)], earliest)
         return word
