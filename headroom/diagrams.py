@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from headroom.figures import COLORS, to_array
+from headroom.figures import COLORS
 
 FILLED = "#CDE8F7"  # a box that stands out: a light sky
 CIRCLE = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": COLORS["ink"], "linewidth": 1.4}
@@ -87,48 +87,6 @@ def decoder_block() -> Figure:
     _letters(ax, middle + 0.18, 3.28, "KV")
     ax.set(xlim=(-0.9, 11), ylim=(-0.8, 4.5), title="The memory enters the decoder block in one place: cross-attention")
     ax.axis("off")
-    return fig
-
-
-def token_path(words: Sequence[str], asks: str, weights, title: str) -> Figure:
-    """The way of one token through the blocks of an encoder: what attention brings to it, and its feed-forward network.
-
-    Args:
-        words: the tokens, one for each column; they go upwards.
-        asks: the word whose way is drawn.
-        weights: of its query in each block, `(layers, tokens)`; the more, the wider the line.
-        title: the figure's finding.
-
-    Raises:
-        ValueError: the number of words is not that of the weights, or `asks` is not among them.
-    """
-    weights = to_array(weights)
-    if weights.ndim != 2 or weights.shape[1] != len(words):
-        raise ValueError(f"weights has shape {weights.shape}; it takes a row for each layer, of {len(words)} tokens")
-    if asks not in words:
-        raise ValueError(f"asks={asks!r} is none of the words {list(words)}")
-    apart, tall, own = 2.0, 3.6, words.index(asks) * 2.0  # of columns; of a block; where the token goes up
-    top = tall * len(weights)
-    fig, ax = plt.subplots(figsize=(9.5, 0.55 * top + 1.2))
-    for column, word in enumerate(words):
-        followed = word == asks
-        color, thick = (COLORS["ink"], 3) if followed else (COLORS["grey"], 1.2)
-        ax.plot([apart * column] * 2, [-0.2, top + 0.3], color=color, linewidth=thick, zorder=1)
-        ax.text(apart * column, -0.35, word, ha="center", va="top", weight="bold" if followed else "normal")
-    boxes, arrows = {}, []
-    for layer, row in enumerate(weights):
-        low = tall * layer
-        for column, weight in enumerate(row):
-            line = [[apart * column, own], [low + 0.2, low + 1.5]]
-            ax.plot(*line, color=COLORS["v"], linewidth=0.3 + 10 * weight, alpha=0.7, solid_capstyle="round", zorder=1)
-        boxes |= {f"heard {layer}": (own, low + 1.5, "+"), f"sum {layer}": (own, low + 3.1, "+")}
-        boxes[f"FFN {layer}"] = (own + 1.0, low + 2.5, "FFN")
-        arrows.append([(own, low + 2.0), (own + 1.0, low + 2.0), f"FFN {layer}"])
-        arrows.append([f"FFN {layer}", (own + 1.0, low + 3.1), f"sum {layer}"])
-        for height, text in ((1.0, "attention"), (2.5, "feed-forward")):
-            ax.text(-1.0, low + height, f"block {layer + 1}\n{text}", ha="right", va="center")
-    diagram(ax, boxes, arrows, width=1.1, marked=[name for name in boxes if name.startswith("FFN")])
-    ax.set(xlim=(-3.6, apart * len(words) - 1), ylim=(-0.9, top + 0.4), title=title)
     return fig
 
 

@@ -200,27 +200,6 @@ def test_a_diagram_refuses_an_arrow_that_ends_aslant():
         diagrams.diagram(ax, {"norm": (0, 1, "LayerNorm"), "sum": (2, 3, "+")}, [["norm", "sum"]])
 
 
-def test_a_tokens_path_draws_each_weight_as_a_line_and_an_ffn_for_each_block():
-    weights = [[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]]
-    fig = diagrams.token_path(["the", "cat", "drinks"], "cat", weights, title="cat reads")
-    ax = fig.axes[0]
-    green = [line for line in ax.lines if line.get_color() == figures.COLORS["v"]]
-    starts, ends = np.array([line.get_xdata() for line in green]).T
-    assert (starts / starts[2]).tolist() == [0, 0.5, 1] * 2 and set(ends) == {starts[1]}, (
-        "all lead to the column of cat"
-    )
-    widths = [line.get_linewidth() for line in green]
-    assert np.corrcoef(widths, np.ravel(weights))[0, 1] == pytest.approx(1), "the more weight, the wider"
-    assert [text.get_text() for text in ax.texts].count("FFN") == 2
-    fig.canvas.draw()
-
-
-@pytest.mark.parametrize(("asks", "weights", "said"), [("dog", [[1, 0]], "dog"), ("the", [[1, 0, 0]], "2 tokens")])
-def test_a_tokens_path_refuses_what_does_not_match(asks, weights, said):
-    with pytest.raises(ValueError, match=said):
-        diagrams.token_path(["the", "cat"], asks, weights, title="none")
-
-
 def test_the_decoder_blocks_picture_names_every_part_of_the_block():
     fig = diagrams.decoder_block()
     shown = " ".join(text.get_text() for text in fig.axes[0].texts)
