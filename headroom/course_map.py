@@ -69,7 +69,7 @@ COURSE = (
     Piece("07", "The decoder", "causal mask, cross-attention, decoding, KV cache", "30", ("06",), (3, 0)),
     Piece("08", "The whole Transformer", "reads dates in many languages, writes ISO 8601", "35", ("07",), (4, 0)),
     Piece("09", "Vision Transformer", "patches, [class], trains on digits; rollout", "35", ("06",), (3, 2)),
-    Piece("10", "Beyond ViT", "PVT, CPVT, Swin, distillation, few labels", "35", ("09",), (4, 2)),
+    Piece("10", "Beyond ViT", "fewer keys (PVT), windows (Swin), a fair control", "35", ("09",), (4, 2)),
     Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", "30", ("05",), (2, 2)),
     Piece("12", "Case files", "broken programs: symptom, hunt, fix, price", "30", ("08", "09"), (4, 1)),
     Piece("13", "A language model", "next-token loss, n-grams to beat, sampling, Llama's parts", "40", ("08",), (5, 0)),

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from headroom.figures import COLORS
+from headroom.figures import COLORS, SIGNED, to_array
 
 FILLED = "#CDE8F7"  # a box that stands out: a light sky
 CIRCLE = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": COLORS["ink"], "linewidth": 1.4}
@@ -90,6 +90,74 @@ def decoder_block() -> Figure:
     return fig
 
 
+def vision_transformer(image, tokens, positions, logits) -> Figure:
+    """The way of an image through a Vision Transformer with [class]: patches, tokens, positions, a block, logits.
+
+    Args:
+        image: `(height, width)`, values in [0, 1], a square of 4 × 4 patches.
+        tokens: [class] and the embedded patches, `(17, d_model)`, before the positions are added.
+        positions: the table that is added, of the same shape.
+        logits: `(classes,)`.
+
+    Raises:
+        ValueError: there are not 17 tokens, or not as many positions.
+    """
+    image, tokens, positions, logits = (to_array(one) for one in (image, tokens, positions, logits))
+    if len(tokens) != 17 or tokens.shape != positions.shape:
+        raise ValueError(
+            f"tokens {tokens.shape} and positions {positions.shape} must both have the shape (17, d_model)"
+        )
+    fig, ax = plt.subplots(figsize=(10.4, 5.3))
+    ax.imshow(image, extent=(0, 1.5, 1.52, 3.02), cmap="gray_r", aspect="auto")
+    for edge in (0.375, 0.75, 1.125):
+        ax.plot([edge, edge], [1.52, 3.02], color=COLORS["sky"], linewidth=1)
+        ax.plot([0, 1.5], [1.52 + edge, 1.52 + edge], color=COLORS["sky"], linewidth=1)
+    _labelled_box(ax, 2.5, 0.06, 0.7, 4.16, "linear\n$E, b$")
+    side = len(image) // 4
+    cells: dict[str, Any] = {"aspect": "auto", "cmap": SIGNED, "vmin": -1, "vmax": 1}
+    for number in range(17):
+        y = 4.35 - 0.26 * number
+        for x, table in ((3.4, tokens), (4.75, positions)):  # the first twelve numbers of each
+            ax.imshow(table[number : number + 1, :12], extent=(x, x + 1, y - 0.1, y + 0.1), **cells)
+            ax.add_patch(Rectangle((x, y - 0.1), 1, 0.2, fill=False, edgecolor=COLORS["grey"], linewidth=0.6))
+        if number:
+            row, column = divmod(number - 1, 4)
+            tile = image[row * side : (row + 1) * side, column * side : (column + 1) * side]
+            ax.imshow(tile, extent=(2.05, 2.29, y - 0.12, y + 0.12), cmap="gray_r", vmin=0, vmax=1, aspect="auto")
+            ax.add_patch(Rectangle((2.05, y - 0.12), 0.24, 0.24, fill=False, edgecolor=COLORS["sky"]))
+    ax.text(4.57, 2.27, "+", ha="center", va="center", fontsize=18)
+    ax.add_patch(Rectangle((6.15, 0.06), 2.1, 4.42, facecolor=FILLED, edgecolor=COLORS["sky"]))
+    for y, name in ((3.15, "self-attention"), (1.05, "feed-forward")):
+        _labelled_box(ax, 6.85, y, 1.3, 0.4, name)
+        _labelled_box(ax, 6.85, y + 0.55, 1.3, 0.4, "LayerNorm")
+        _arrow(ax, (6.6, y + 0.75), (6.85, y + 0.75))
+        _arrow(ax, (7.5, y), (7.5, y - 0.3), (6.68, y - 0.3))
+        ax.text(6.6, y - 0.3, "+", ha="center", va="center", bbox=CIRCLE)
+    _labelled_box(ax, 8.6, 0.06, 0.5, 4.42, "Layer\nNorm")
+    _labelled_box(ax, 9.45, 4.1, 0.6, 0.5, "head")
+    for path in (
+        ((1.55, 2.27), (1.95, 2.27)),
+        ((5.8, 2.27), (6.1, 2.27)),
+        ((6.6, 4.4), (6.6, 0.1)),
+        ((8.25, 2.27), (8.55, 2.27)),
+        ((9.1, 4.35), (9.4, 4.35)),
+        ((9.75, 4.1), (9.75, 3.75)),
+    ):
+        _arrow(ax, *path)
+    lengths = (logits - logits.min()) / max(float(np.ptp(logits)), 1e-9)
+    for number, length in enumerate(lengths):
+        y = 3.55 - 0.36 * number
+        ax.add_patch(Rectangle((9.55, y - 0.1), 0.05 + 0.75 * float(length), 0.2, color=COLORS["ink"]))
+        ax.text(9.45, y, str(number), ha="right", va="center", fontsize=10)
+    names = {"image": 0.75, "16 patches": 2.2, "[class], tokens": 3.9, "positions": 5.25}
+    for name, x in (names | {"encoder block, repeated": 7.2, "logits": 10}).items():
+        ax.text(x, 4.85, name, ha="center", va="center", style="italic")
+    title = "From patches to logits: 17 tokens go in, and the logits come from [class] alone"
+    ax.set(xlim=(-0.05, 10.45), ylim=(0, 5.05), title=title)
+    ax.axis("off")
+    return fig
+
+
 def diagram(
     ax: Axes,
     boxes: Mapping[str, tuple[float, float, str]],
@@ -136,6 +204,13 @@ def diagram(
     ax.set_aspect("equal")
     ax.autoscale_view()
     ax.axis("off")
+
+
+def _arrow(ax: Axes, *path: tuple[float, float]) -> None:
+    """A line through the points of the path, with a head at its end."""
+    ax.plot(*zip(*path, strict=True), color=COLORS["ink"], linewidth=1.1)
+    look = {"arrowstyle": "-|>", "color": COLORS["ink"], "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", path[-1], path[-2], arrowprops=look)
 
 
 def _labelled_box(ax: Axes, x: float, y: float, width: float, height: float, text: str) -> None:

@@ -211,6 +211,19 @@ def test_the_decoder_blocks_picture_names_every_part_of_the_block():
     assert all(text.get_color() == figures.COLORS[text.get_text().lower()] for text in letters)
 
 
+def test_a_vision_transformers_picture_has_a_row_for_each_token_and_a_bar_for_each_class():
+    rng = np.random.default_rng(0)
+    image, tokens, positions, logits = rng.random((28, 28)), *rng.normal(size=(2, 17, 64)), rng.normal(size=10)
+    fig = diagrams.vision_transformer(image, tokens, positions, logits)
+    ax = fig.axes[0]
+    assert len(ax.images) == 1 + 16 + 2 * 17, "the image, its patches, tokens and positions"
+    bars = [patch.get_width() for patch in ax.patches if to_rgb(patch.get_facecolor()) == to_rgb(figures.COLORS["ink"])]
+    assert np.argsort(bars).tolist() == np.argsort(logits).tolist()
+    fig.canvas.draw()
+    with pytest.raises(ValueError, match=r"\(16, 64\)"):
+        diagrams.vision_transformer(image, tokens[1:], positions, logits)
+
+
 def test_the_longest_path_has_a_step_for_each_word_but_the_first():
     fig = diagrams.word_paths(list("abcdefg"))
     assert [ax.get_title(loc="left") for ax in fig.axes] == [
