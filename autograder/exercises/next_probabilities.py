@@ -14,6 +14,7 @@ from autograder import rewriting
 from autograder.covering import Axis, Choice, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
 from autograder.exercises.known import mistake
+from autograder.exercises.rows_to_draw_from import logits_of, top_p_between
 from headroom import reference
 
 LARGE = 3e4  # added to every logit: the probabilities stay, and its exponential is infinite
@@ -34,8 +35,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         **kwargs: Any,
     ) -> Case:
         """top_p: None: one that is drawn."""
-        logits = _logits(source, shape)
-        top_p = _between(source, logits, temperature, top_k) if top_p is None else top_p
+        logits = logits_of(source, shape)
+        top_p = top_p_between(source, logits, temperature, top_k) if top_p is None else top_p
         said = f"temperature {temperature:g}, top_k {top_k}, top_p {top_p:g}"
         label = f"logits of shape {shape}" + (f" about {offset:,.0f}" if offset else "") + f", {said}"
         return Case(tag, label, (logits + offset, temperature, top_k, top_p), single=not offset, **kwargs)
@@ -61,32 +62,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def _logits(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """No two of a row nearer to each other than float32 tells, and no row in the order of the vocabulary."""
-    batch, n = shape
-    gaps = rng.uniform(0.15, 0.9, shape).cumsum(axis=1)
-    rows = rng.permuted(gaps, axis=1)
-    for row in rows:
-        while n > 2 and (np.all(np.diff(row) > 0) or np.all(np.diff(row) < 0)):
-            rng.shuffle(row)
-    return rows - rng.uniform(0.0, 2.0, (batch, 1))
-
-
-def _between(rng: np.random.Generator, logits: np.ndarray, temperature: float, top_k: int | None) -> float:
-    """A top_p that lies well between two sums of the likeliest tokens in every row, with or without top_k."""
-    scores = np.sort(logits / temperature, axis=1)[:, ::-1]
-    candidates = np.linspace(0.5, 0.93, 87)
-    sums = np.concatenate([_sums(scores), _sums(scores[:, :top_k])], axis=1).ravel()
-    margins = np.abs(sums[:, None] - candidates).min(axis=0)
-    best = np.argsort(margins)[-4:]
-    return round(float(candidates[rng.choice(best)]), 2)
-
-
-def _sums(scores: np.ndarray) -> np.ndarray:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return (powers / powers.sum(axis=1, keepdims=True)).cumsum(axis=1)
-
-
 AXES = (
     Axis("batch", most=5),
     Axis("n_vocabulary", least=2, most=9, long=70),
@@ -96,10 +71,10 @@ AXES = (
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, n, options = sizes.values()
-    logits = _logits(rng, (batch, n))
+    logits = logits_of(rng, (batch, n))
     temperature = float(rng.choice([0.5, 0.8, 1.4, 2.0])) if options in ("temperature", "all three") else 1.0
     top_k = max(1, min(n - 1, int(rng.integers(2, 5)))) if options in ("top_k", "all three") else None
-    top_p = _between(rng, logits, temperature, top_k) if options in ("top_p", "all three") else 1.0
+    top_p = top_p_between(rng, logits, temperature, top_k) if options in ("top_p", "all three") else 1.0
     tag = {"none": "all", "all three": "both"}.get(options, options)
     return Case(tag, "", (logits, temperature, top_k, top_p))
 

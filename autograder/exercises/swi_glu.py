@@ -84,7 +84,9 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
         several = 2 if matrix.size(side) == 2 * d_ff and matrix.size(1 - side) == d_model else 1
         found += [(name, part) for part in matrix.chunk(several, dim=side)]
     names = [name for name, _ in found]
-    roles = [(*MAPS, *("",) * max(0, len(found) - 3))] if len(found) != 2 else [("gate", "down", ""), ("gate", "up", "")]
+    roles = (
+        [(*MAPS, *("",) * max(0, len(found) - 3))] if len(found) != 2 else [("gate", "down", ""), ("gate", "up", "")]
+    )
     orders = sorted(itertools.chain(*map(itertools.permutations, roles)), key=lambda order: _unlike(order, names))
     for order, turned in itertools.product(orders[:24], (False, True)):
         yield _as_maps(dict(zip(order, found, strict=False)), parameters, build, turned)
@@ -139,7 +141,12 @@ def steps(
     return linear(gated_features, down_weight, None)
 
 
-STAGES = {"gate_features": "W_gate x", "open_gates": "its SiLU", "wide_features": "W_up x", "gated_features": "the product"}
+STAGES = {
+    "gate_features": "W_gate x",
+    "open_gates": "its SiLU",
+    "wide_features": "W_up x",
+    "gated_features": "the product",
+}
 
 known = FEED_FORWARD.known
 GATE = "open_gates = {}"  # something else than SiLU
