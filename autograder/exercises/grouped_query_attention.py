@@ -100,7 +100,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def right_answer(build: Build, inputs: Inputs, weights: Weights) -> Tensor:
     """Multi-head attention in which the heads of a group have the same maps, and the same keys and values kept."""
     d_model, n_heads, n_groups = build
-    x, mask, cache = (*inputs, None, None)[:3]
+    x, (mask, cache) = inputs[0], (*inputs[1:], None, None)[:2]
 
     def for_every_head(tensor: Tensor) -> Tensor:
         return tensor.unflatten(0, (n_groups, -1)).repeat_interleave(n_heads // n_groups, 0).flatten(0, 1)
