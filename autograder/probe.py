@@ -76,8 +76,89 @@ def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor
     return next_logits
 
 
+class _Writer(nn.Module):
+    """A stand-in for a language model with a cache: called as `headroom.reference.LanguageModel` is.
+
+    What comes next depends on the row, the place, every token so far and its place; with a drift also on the call in
+    which a token was read: what is computed again is another number than what was kept.
+
+    Args:
+        rows: `(batch, max_tokens, n_vocabulary)`, what each row adds at each place.
+        before: `(blocks, max_tokens, n_vocabulary, n_vocabulary)`, what a token at a place adds there and at all places
+            after it, in each block.
+        drift: what a token adds grows by this share of it from call to call with one cache.
+    """
+
+    def __init__(self, rows: np.ndarray, before: np.ndarray, drift: float = 0.0):
+        super().__init__()
+        self.rows, self.before, self.drift = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy()), drift
+        self.blocks = nn.ModuleList(nn.Identity() for _ in before)
+        self.max_tokens = rows.shape[1]
+
+    def forward(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
+        """Token ids (batch, tokens), without those in the cache → logits of what follows each of them."""
+        if not isinstance(ids, torch.Tensor) or ids.dtype != torch.int64:
+            kind = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
+            raise TypeError(f"the model takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+        if ids.dim() != 2 or len(ids) != len(self.rows) or not ids.size(1):
+            raise ValueError(
+                f"the model takes token ids of shape (batch, tokens), here with batch {len(self.rows)}; it got shape "
+                f"{tuple(ids.shape)}"
+            )
+        if cache is not None and (not isinstance(cache, list | tuple) or len(cache) != len(self.blocks)):
+            raise ValueError(f"cache must be a list of {len(self.blocks)} caches, one for each of the model's blocks")
+        start = 0 if cache is None else len(cache[0])
+        end = start + ids.size(1)
+        if end > self.max_tokens:
+            raise ValueError(f"a sequence of {end} tokens is longer than max_tokens={self.max_tokens}")
+        places = torch.arange(start, end)
+        logits = self.rows[:, places]
+        for number, table in enumerate(self.before):
+            added = table[places, ids]  # (batch, tokens, n_vocabulary)
+            if cache is not None:
+                if len(cache[number]) != start:
+                    raise ValueError(
+                        f"block {number + 1} finds {len(cache[number])} tokens in its cache, block 1 found {start}: "
+                        "each block needs a cache of its own"
+                    )
+                begins = torch.zeros(len(ids), 1, ids.size(1), 1)
+                begins[:, :, 0] = 1.0
+                keys, values = cache[number].append(begins, added[:, None])
+                added = (values * (1 + self.drift * (keys.cumsum(2) - 1)))[:, 0]  # of all tokens
+            logits = logits + added.cumsum(1)[:, -ids.size(1) :]
+        return logits
+
+
+class _Cache:
+    """A stand-in for `headroom.reference.KeyValueCache` that holds tokens already, and can only be appended to.
+
+    Args:
+        keys, values: of earlier tokens, `(batch, groups, tokens, d_head)`.
+    """
+
+    def __init__(self, keys: np.ndarray, values: np.ndarray):
+        self._kept = self.earlier = torch.from_numpy(keys.copy()), torch.from_numpy(values.copy())
+
+    def __len__(self) -> int:
+        return self._kept[0].size(-2)
+
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keep those of new tokens. Returns all, the new ones last."""
+        batch, groups, _, d_head = self._kept[0].shape
+        for name, new in (("keys", keys), ("values", values)):
+            if new.dim() != 4 or (new.size(0), new.size(1), new.size(3)) != (batch, groups, d_head):
+                raise ValueError(
+                    f"the cache keeps {name} of shape (batch, n_groups, tokens, d_head), here ({batch}, {groups}, "
+                    f"tokens, {d_head}); it got {tuple(new.shape)}"
+                )
+        before = (tensor.to(keys.dtype) for tensor in self._kept)
+        all_keys, all_values = (torch.cat(pair, dim=2) for pair in zip(before, (keys, values), strict=True))
+        self._kept = all_keys, all_values
+        return self._kept
+
+
 # What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
-MADE: dict[str, Callable[..., Any]] = {"next_logits": _next_logits}
+MADE: dict[str, Callable[..., Any]] = {"next_logits": _next_logits, "writer": _Writer, "cache": _Cache}
 
 
 # --- The wire: plain values and typed arrays, as bytes -----------------------------------------------------------

@@ -27,7 +27,7 @@ from headroom.reference.positional import (
 from headroom.reference.pvt import PVT, SpatialReductionAttention
 from headroom.reference.rollout import attention_rollout
 from headroom.reference.rotary import RotarySelfAttention, rotate
-from headroom.reference.sampling import next_token_loss, sample_next, surprise
+from headroom.reference.sampling import next_probabilities, next_token_loss, sample_next, surprise
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule, paper_learning_rate
 from headroom.reference.swin import Swin
 from headroom.reference.transformer import Transformer
@@ -85,6 +85,7 @@ __all__ = [
     "llama",
     "merge_windows",
     "neighbours",
+    "next_probabilities",
     "next_token_loss",
     "padding_mask",
     "paper_learning_rate",

@@ -8,14 +8,10 @@ from torch import Tensor, nn
 from headroom.reference.loss import cross_entropy
 
 
-def sample_next(
-    logits: Tensor,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
-    generator: torch.Generator | None = None,
+def next_probabilities(
+    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
 ) -> Tensor:
-    """Draw a token from softmax(logits / temperature), of which only the likeliest tokens are kept.
+    """How likely each token is to be drawn next: softmax(logits / temperature), of which only the likeliest are kept.
 
     Args:
         logits: `(batch, n_vocabulary)`.
@@ -23,10 +19,9 @@ def sample_next(
         top_k: keep this many tokens, and others as likely as the last of them; None: all.
         top_p: keep the smallest set of likeliest tokens whose probabilities add up to at least this; 1: all. Of what
             `top_k` has left.
-        generator: where the random numbers come from; by default torch's own.
 
     Returns:
-        token ids `(batch,)`.
+        `(batch, n_vocabulary)`; each row sums to 1, and tokens that are not kept have 0.
 
     Raises:
         ValueError: the temperature is not greater than 0, `top_k` less than 1, or `top_p` not between 0 and 1.
@@ -48,7 +43,33 @@ def sample_next(
     if top_p < 1:
         falling, order = probabilities.sort(descending=True)
         before = falling.cumsum(dim=-1) - falling  # what likelier tokens add up to: 0 for the likeliest
-        probabilities = torch.zeros_like(falling).scatter(-1, order, falling.masked_fill(before >= top_p, 0.0))
+        kept = torch.zeros_like(falling).scatter(-1, order, falling.masked_fill(before >= top_p, 0.0))
+        probabilities = kept / kept.sum(dim=-1, keepdim=True)
+    return probabilities
+
+
+def sample_next(
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Draw a token by its probability.
+
+    Args:
+        logits: `(batch, n_vocabulary)`.
+        temperature, top_k, top_p: as of `next_probabilities`, which says how likely each token is.
+        generator: where the random numbers come from; by default torch's own.
+
+    Returns:
+        token ids `(batch,)`.
+
+    Raises: ValueError as `next_probabilities`.
+
+    Source: as there.
+    """
+    probabilities = next_probabilities(logits, temperature, top_k, top_p)  # (batch, n_vocabulary)
     return torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
 
 

@@ -1,0 +1,73 @@
+"""The four maps of grouped-query attention in a student's parameters, and widths that they should not have (lab 10)."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from autograder import reading
+from autograder.exercise import Build, Evidence, Parameter, Weights
+from autograder.exercises import multi_head
+
+
+def rows(build: Build) -> dict[str, int]:
+    """How many rows each map has."""
+    d_model, n_heads, n_groups = build
+    narrow = n_groups * (d_model // n_heads)
+    return {"q": d_model, "k": narrow, "v": narrow, "o": d_model}
+
+
+def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
+    """By names that say a role, heads side by side, one map for several cut apart; others as they were declared."""
+    wanted, grouped = rows(build), dict[str, list[Tensor]]()
+    unknown: list[tuple[str, Tensor]] = []
+    for name, (_, tensor) in parameters.items():
+        kind, role = "bias" if tensor.dim() == 1 else "weight", reading.role_of(name)
+        if kind == "weight" and not name.endswith("weight"):
+            tensor = tensor.flatten(0, -2).T if tensor.dim() == 3 and role == "o" else tensor.mT.flatten(0, -2)
+        for parts in ("qkv", "kv"):
+            if role in (None, parts) and len(tensor) == sum(wanted[part] for part in parts):
+                pieces = tensor.split([wanted[part] for part in parts])
+                for part, piece in zip(parts, pieces, strict=True):
+                    grouped.setdefault(f"{part}_{kind}", []).append(piece)
+                break
+        else:
+            if role in wanted:
+                grouped.setdefault(f"{role}_{kind}", []).append(tensor)
+            else:
+                unknown.append((kind, tensor))
+    for kind in ("weight", "bias"):
+        for tensor in (tensor for other, tensor in unknown if other == kind):
+            left = (r for r in "qkvo" if f"{r}_{kind}" not in grouped and len(tensor) == wanted[r])
+            if (role := next(left, None)) is not None:
+                grouped[f"{role}_{kind}"] = [tensor]
+    yield {role: torch.cat(pieces) for role, pieces in grouped.items()}
+
+
+def roles(build: Build) -> reading.Roles:
+    """The four maps, as "q_weight" and so on."""
+    d_model, n_heads, n_groups = build
+    found = {}
+    for name, role in multi_head.roles((d_model, n_heads)).items():
+        if name[0] in "kv":
+            shape = (rows(build)["k"], *role.shape[1:])
+            role = replace(role, shape=shape, sides=((n_groups, d_model // n_heads), *role.sides[1:]))
+        found[name] = role
+    return found
+
+
+def _narrow_rows(seen: Evidence) -> set[int]:
+    """How many rows the maps of keys and values may have, from what their names and shapes say."""
+    named = (p for p in seen.parameters if len(p.shape) == 2 and reading.role_of(p.name) in ("k", "v"))
+    return {p.shape[0 if p.name.endswith("weight") else 1] for p in named}
+
+
+def as_wide_as_queries(seen: Evidence) -> bool:
+    d_model, n_heads, n_groups = seen.cases[0].built_with
+    return n_groups < n_heads and _narrow_rows(seen) == {d_model}
+
+
+def of_another_number(seen: Evidence) -> bool:
+    d_model, n_heads, n_groups = seen.cases[0].built_with
+    return _narrow_rows(seen) == {d_model // n_groups} != {n_groups * d_model // n_heads}
