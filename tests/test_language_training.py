@@ -73,7 +73,7 @@ def best_count():
 def test_the_model_that_comes_with_the_course_beats_counting_by_15_percent(full_scale):
     model = pretrained_language_model()
     assert not model.training and bits_per_character(model) < 0.85 * best_count()
-    assert checkpoint("code")["val_accuracy"] > 0.4
+    assert checkpoint("code")["val_accuracy"] > 0.35
 
 
 @pytest.mark.full
