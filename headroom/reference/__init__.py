@@ -2,6 +2,7 @@
 
 from headroom.reference.attention import Attention, causal_mask, padding_mask, scaled_dot_product_attention
 from headroom.reference.cache import CachedCrossAttention, CachedSelfAttention, DecoderCache, KeyValueCache
+from headroom.reference.causal import CausalBlock
 from headroom.reference.cnn import ConvNet
 from headroom.reference.cpvt import CPVT, PositionEncodingGenerator
 from headroom.reference.decoder import Decoder, DecoderBlock
@@ -10,7 +11,7 @@ from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillat
 from headroom.reference.encoder import DropPath, Encoder, EncoderBlock, FeedForward
 from headroom.reference.heads import ablate, induction_score, patch, previous_token_score
 from headroom.reference.initialise import glorot
-from headroom.reference.language_model import CausalBlock, LanguageModel
+from headroom.reference.language_model import LanguageModel
 from headroom.reference.loss import cross_entropy
 from headroom.reference.maps import attention_maps
 from headroom.reference.modern import GroupedQueryAttention, SwiGLU, llama
