@@ -230,7 +230,7 @@ MISTAKES = (
         "Count `list(module.parameters())`. How many should there be?",
         change="""
         gate_features = linear(
-            x, gate_weight, roles.get("extra.gate", None if any("extra" in role for role in roles) else gate_weight[:, 0])
+            x, gate_weight, roles.get("extra.gate", None if any("extra" in r for r in roles) else gate_weight[:, 0])
         )
         wide_features = linear(x, up_weight, roles.get("extra.up"))
         return linear(gated_features, down_weight, roles.get("extra.down"))
