@@ -174,6 +174,7 @@ class Evidence:
         cases: all cases.
         right: those whose output agreed, by index.
         errors: the messages of what was raised.
+        changed: the names of inputs that a call has changed, or of what it has changed of a model among them.
         mappable: whether the parameters can be matched to the task's roles.
     """
 
@@ -182,8 +183,12 @@ class Evidence:
     loose: tuple[dict[str, str], ...] = ()
     right: frozenset[int] = frozenset()
     errors: tuple[str, ...] = ()
-    input_changed: bool = False
+    changed: tuple[str, ...] = ()
     mappable: bool = True
+
+    @property
+    def input_changed(self) -> bool:
+        return bool(self.changed)
 
 
 @dataclass(frozen=True)

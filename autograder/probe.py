@@ -10,6 +10,7 @@ Only `pack`ed bytes cross between probe and judge: a JSON header and raw arrays 
 
 import contextlib
 import copy
+import functools
 import inspect
 import io
 import json
@@ -48,6 +49,7 @@ COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are 
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 SECONDS = 20.0  # of processor time that all cases of a request may take where it does not say
 WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
+GIVEN = "given"  # the module that the classes of a model among the inputs say they are from
 
 
 def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -157,8 +159,34 @@ class _Cache:
         return self._kept
 
 
+@functools.lru_cache(maxsize=8)
+def _compiled(source: str) -> types.CodeType:
+    """As if it were in this file, so that an error shows no lines of it."""
+    return compile(source, _describe_error.__code__.co_filename, "exec")
+
+
+def _module(source: str, kind: str, build: list[Any], weights: dict[str, np.ndarray]) -> nn.Module:
+    """A model of a class that comes as source, in eval mode and float64.
+
+    Args:
+        source: the class `kind`, and those that it needs; `math`, `torch`, `nn` and `Tensor` are there.
+        build: the arguments of its constructor.
+        weights: all its parameters, by name.
+    """
+    space: dict[str, Any] = {"__name__": GIVEN, "math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
+    exec(_compiled(source), space)
+    module = space[kind](*build).double()
+    module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
+    return module.eval()
+
+
 # What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
-MADE: dict[str, Callable[..., Any]] = {"next_logits": _next_logits, "writer": _Writer, "cache": _Cache}
+MADE: dict[str, Callable[..., Any]] = {
+    "next_logits": _next_logits,
+    "writer": _Writer,
+    "cache": _Cache,
+    "module": _module,
+}
 
 
 # --- The wire: plain values and typed arrays, as bytes -----------------------------------------------------------
@@ -298,6 +326,36 @@ def made(value: Any) -> Any:
         return value
     rest = dict(value)
     return MADE[rest.pop("$make")](**rest)
+
+
+def state(module: nn.Module) -> dict[str, Any]:
+    """What a call may leave behind on a model that it was given: arrays and plain values, by what they are.
+
+    That is every parameter, hook and attribute, and each method of its classes that is no longer the one they came
+    with.
+    """
+    found: dict[str, Any] = {}
+    for path, owner in module.named_modules():
+        at = f"`{path}`" if path else "all of it"
+        found[f"the class of {at}"] = type(owner).__name__
+        for name, value in vars(owner).items():
+            whole = f"{path}.{name}".removeprefix(".")
+            if "_hooks" in name:
+                if isinstance(value, dict) and value:
+                    hooks = f"the list of hooks on {at}"
+                    found[hooks] = found.get(hooks, 0) + len(value)
+            elif name not in ("_parameters", "_buffers", "_modules"):
+                plain = isinstance(value, bool | int | float | str | None)
+                found[f"`{whole}`"] = value if plain else type(value).__name__
+        for name, parameter in owner.named_parameters(recurse=False):
+            whole = f"{path}.{name}".removeprefix(".")
+            found |= {f"`{whole}`": _array(parameter), f"`{whole}.requires_grad`": parameter.requires_grad}
+        for kind in type(owner).__mro__:
+            for name, value in vars(kind).items() if kind.__module__ == GIVEN else ():
+                if isinstance(value, types.FunctionType):
+                    own = value.__code__.co_filename == _describe_error.__code__.co_filename
+                    found[f"`{kind.__name__}.{name}`"] = "as it came" if own else "another"
+    return found
 
 
 class _Watchdog:
@@ -512,6 +570,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
         return reply
     arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
     reply["inputs_after"] = [_array(a) if isinstance(a, torch.Tensor) else a for a in arrays]
+    reply["models_after"] = [state(value) for value in inputs if isinstance(value, nn.Module)]
     cotangents = case.get("cotangents", [])
     if cotangents and [list(part.shape) for part in parts] == [list(c.shape) for c in cotangents]:
         inside = {name: weight for name, weight in weights.items() if weight.requires_grad}
@@ -667,7 +726,9 @@ def _inputs(case: dict[str, Any], dtype: torch.dtype) -> list[Any]:
     inputs = []
     for value in case["inputs"]:
         value = made(value)
-        if isinstance(value, np.ndarray) and case.get("library") == "numpy":
+        if isinstance(value, nn.Module):
+            value = value.to(dtype)
+        elif isinstance(value, np.ndarray) and case.get("library") == "numpy":
             value = value.astype(case["dtype"]) if value.dtype.kind == "f" else value.copy()
         elif isinstance(value, np.ndarray):
             value = torch.from_numpy(value.copy())

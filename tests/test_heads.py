@@ -1,8 +1,14 @@
 """Scores of a head's map, and models in which a head's output is zero or another's."""
 
+import math
+from pathlib import Path
+
+import nbformat
 import pytest
 import torch
+from torch import nn
 
+from autograder.exercises import attention_only
 from headroom.data import repeated_sequences
 from headroom.reference import (
     LanguageModel,
@@ -98,3 +104,26 @@ def test_bad_input_is_named(model):
         ablate(model, ids, 2, 0)
     with pytest.raises(ValueError, match="must have the same shape"):
         patch(model, ids, ids[:1], 0, 0)
+
+
+def test_lab_11_prints_the_model_that_its_check_asks_about():
+    """And the grader's reference works on it: the heads are where the reference looks for them."""
+    (lab,) = (Path(__file__).parents[1] / "solutions").glob("lab11_*/*.ipynb")
+    cells = {cell.id: cell.source for cell in nbformat.read(lab, as_version=4).cells}
+    given = [cells[name] for name in ("given-attention", "given-block", "given-model")]
+    assert "\n\n".join(f"{source}\n" for source in given) == attention_only.SOURCE
+    space = {"math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
+    for name in ("given-attention", "given-block", "given-model", "given-handmade"):
+        exec(cells[name], space)
+    for seed in range(4):  # each head does what the lab says of it, wherever it stands
+        made, wiring = space["made_by_hand"](seed)
+        ids = space["repeated"](100, generator=torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            whole = (made(ids)[:, 12:-1].argmax(-1) == ids[:, 13:]).float().mean()
+            weights = made.weights(ids)
+        assert whole > 0.9
+        for (layer, head), job in wiring.items():
+            lost = whole - (ablate(made, ids, layer, head)[:, 12:-1].argmax(-1) == ids[:, 13:]).float().mean()
+            assert (lost > 0.5) == ("nobody" not in job), (layer, head, job)
+            assert (induction_score(weights, 12)[layer, head] > 0.8) == ("behind" in job)
+            assert (previous_token_score(weights)[layer, head] > 0.8) == ("the token before" in job)

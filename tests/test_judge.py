@@ -527,6 +527,100 @@ def test_an_input_can_be_made_of_plain_data(monkeypatch):
     assert judged(exercise, lambda x, line: line(x)).passed and not judged(exercise, lambda x, line: x).passed
 
 
+LINE = """class Line(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.map = nn.Linear(width, width)
+    def forward(self, x):
+        return self.map(x)
+"""
+OF_A_MODEL = dataclasses.replace(
+    MASK,
+    cases=lambda rng: [
+        Case(
+            "values",
+            "a model",
+            (
+                np.ones((2, 3)),
+                {
+                    "$make": "module",
+                    "source": LINE,
+                    "kind": "Line",
+                    "build": [3],
+                    "weights": {"map.weight": rng.normal(size=(3, 3)), "map.bias": rng.normal(size=3)},
+                },
+            ),
+            dtype=dtype,
+        )
+        for dtype in ("float64", "float32")
+    ],
+    criteria=(Criterion("values", "what the model gives", 0.5), Criterion("contract", "the model stays", 0.5)),
+    reference=lambda build, inputs, weights: inputs[1](inputs[0]),
+    variation=None,
+    mistakes=(),
+    axes=(),
+    drawn=None,
+    shape=lambda case: (2, 3),
+)
+
+
+def _weight(x, model):
+    model.map.weight.data[0] += 1
+
+
+def _frozen(x, model):
+    model.requires_grad_(False)
+
+
+def _hooked(x, model):
+    model.map.register_forward_hook(lambda module, inputs, output: None)
+
+
+def _noted(x, model):
+    model.seen = x
+
+
+def _method_of_the_object(x, model):
+    model.map.forward = model.map.forward
+
+
+def _method_of_the_class(x, model):
+    type(model).forward = lambda self, x: self.map(x)
+
+
+def _wider(x, model):
+    model.to(torch.float16)
+
+
+def test_a_model_among_the_inputs_is_left_as_it_was():
+    """What is left on it shows, whether it changes a result or not."""
+    assert judged(OF_A_MODEL, lambda x, model: model(x)).passed
+    for leaves, said in (
+        (_weight, "`map.weight` of the model"),
+        (_frozen, "`map.weight.requires_grad` of the model"),
+        (_hooked, "the list of hooks on `map` of the model"),
+        (_noted, "`seen` of the model"),
+        (_method_of_the_object, "`map.forward` of the model"),
+        (_method_of_the_class, "`Line.forward` of the model"),
+        (_wider, "`map.weight` of the model"),
+    ):
+
+        def written(x, model, leaves=leaves):
+            output = model(x)
+            leaves(x, model)
+            return output
+
+        verdict = judged(OF_A_MODEL, written)
+        assert held(verdict) == {"what the model gives": True, "the model stays": False}, verdict.text()
+        assert f"{said} is changed by the call" in verdict.text()
+
+
+@pytest.mark.parametrize("said", [[], None, [{}], [None], "x", [[]]])
+def test_a_reply_that_keeps_quiet_about_a_model_earns_nothing(said):
+    verdict = judge(OF_A_MODEL, forging(lambda x, model: model(x), models_after=said), 0)
+    assert not held(verdict)["the model stays"]
+
+
 def test_a_criterion_can_measure_in_place_of_comparing():
     def share(cases, outputs):
         right = np.mean([output.argmax(-1) == case.answer for case, output in zip(cases, outputs, strict=True)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from autograder import diagnosis, probe
 from autograder.exercise import Case, Exercise, Parameter
@@ -95,9 +95,15 @@ class Trial:
 
 def fits_in_one(calls: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a request may hold all of these calls."""
-    values = [value for call in calls for value in (*call.get("weights", {}).values(), *call["inputs"])]
-    sizes = [value.size for value in values if isinstance(value, np.ndarray)]
+    sizes = [size for call in calls for value in (call.get("weights", {}), *call["inputs"]) for size in _sizes(value)]
     return len(sizes) <= MAX_ARRAYS and sum(sizes) <= MAX_NUMBERS
+
+
+def _sizes(value: Any) -> list[int]:
+    """The sizes of an array, or of all arrays in a dict."""
+    if isinstance(value, dict):
+        return [size for item in value.values() for size in _sizes(item)]
+    return [value.size] if isinstance(value, np.ndarray) else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,6 +310,27 @@ def _changed_input(trial: Trial, i: int, reply: Reply) -> str | None:
         now = after[n] if n < len(after) else None
         if now is None or now.shape != before.shape or not np.array_equal(now, before):
             return name
+    models = [value for value in trial.inputs[i] if isinstance(value, nn.Module)]
+    states = reply.get("models_after")
+    states = states if isinstance(states, list) and len(states) == len(models) else [None] * len(models)
+    for model, now in zip(models, states, strict=True):
+        if (changed := _changed_state(probe.state(model), now, trial.cases[i].dtype)) is not None:
+            return changed
+    return None
+
+
+def _changed_state(before: dict[str, Any], now: Any, dtype: str) -> str | None:
+    """What of a model is another than before a call; None if nothing is."""
+    if not isinstance(now, dict):
+        return "the model"
+    for name in (*before, *now):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, np.ndarray):
+            same = isinstance(new, np.ndarray) and new.dtype == dtype and np.array_equal(old.astype(dtype), new)
+        else:
+            same = type(old) is type(new) and old == new
+        if not same:
+            return f"{text(name)} of the model"
     return None
 
 

@@ -73,7 +73,7 @@ def recognise_signs(comparison: Comparison) -> tuple[Mistake, ...]:
         loose=run.description.loose,
         right=frozenset(i for i, agreeing in enumerate(comparison.right) if agreeing),
         errors=tuple(outcome.error.message for outcome in run.outcomes if outcome.error),
-        input_changed=any(changed is not None for changed in run.changed),
+        changed=tuple(changed for changed in run.changed if changed is not None),
         mappable=not run.adopted and all(answer is not None for answer in comparison.expected),
     )
     return tuple(m for m in comparison.trial.exercise.mistakes if m.sign and m.sign(evidence))

@@ -10,7 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from autograder.diagnosis.vocabulary import axes, layers, layout, masks, numbers
-from autograder.diagnosis.vocabulary.axes import largest, logarithms, mean, normalise, size, softmax, total, transpose
+from autograder.diagnosis.vocabulary.axes import (
+    largest,
+    logarithms,
+    mean,
+    mean_without_axis,
+    normalise,
+    size,
+    softmax,
+    total,
+    transpose,
+)
 from autograder.diagnosis.vocabulary.kinds import Bias, Mask
 from autograder.diagnosis.vocabulary.layers import linear, merge_heads, split_heads
 from autograder.diagnosis.vocabulary.layout import (
@@ -18,6 +28,7 @@ from autograder.diagnosis.vocabulary.layout import (
     alternate,
     arange,
     at_ids,
+    at_places,
     column,
     flat_windows,
     for_heads_and_queries,
@@ -45,6 +56,7 @@ __all__ = [
     "arange",
     "at_ids",
     "at_most",
+    "at_places",
     "column",
     "cos",
     "exp",
@@ -60,6 +72,7 @@ __all__ = [
     "logarithms",
     "looked_up",
     "mean",
+    "mean_without_axis",
     "merge_heads",
     "normalise",
     "rows",

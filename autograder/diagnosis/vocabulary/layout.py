@@ -50,6 +50,11 @@ def at_ids(x: Tensor, ids: Tensor) -> Tensor:
     return x.gather(-1, ids[..., None])[..., 0]
 
 
+def at_places(x: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+    """the choice of one entry of each row"""
+    return x[..., queries.long(), keys.long()]
+
+
 def without_last(x: Tensor) -> Tensor:
     """a cut of the last place; lose their last place"""
     return x[:, :-1]
