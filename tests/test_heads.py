@@ -106,6 +106,14 @@ def test_bad_input_is_named(model):
         patch(model, ids, ids[:1], 0, 0)
 
 
+def test_symbols_of_a_distinct_sequence_all_differ():
+    ids = repeated_sequences(30, 12, 14, torch.Generator().manual_seed(1), distinct=True)
+    assert ids.shape == (30, 24) and torch.equal(ids[:, :12], ids[:, 12:])
+    assert all(len(row.unique()) == 12 for row in ids) and len(ids[:, :12].unique()) == 14
+    with pytest.raises(ValueError, match="length=15 must be at most n_symbols=14"):
+        repeated_sequences(1, 15, 14, distinct=True)
+
+
 def test_lab_11_prints_the_model_that_its_check_asks_about():
     """And the grader's reference works on it: the heads are where the reference looks for them."""
     (lab,) = (Path(__file__).parents[1] / "solutions").glob("lab11_*/*.ipynb")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from headroom.data import CHARACTERS, as_ids, code_tokens, embedded_code
-from headroom.language_training import next_accuracy, train_language_model
+from headroom.data import CHARACTERS, as_ids, code_tokens, embedded_code, repeated_sequences
+from headroom.language_training import next_accuracy, repeat_accuracy, train_language_model, train_on_repeats
 from headroom.pretrained import checkpoint, pretrained_language_model, small_code_model
 from headroom.recipes import CODE_MINUTE, Recipe
 from headroom.reference import LanguageModel, NGram, surprise
@@ -85,3 +85,34 @@ def test_a_minute_beats_counting(full_scale):
     model = small_code_model()
     train_language_model(model, train, val, CODE_MINUTE, "cpu")
     assert bits_per_character(model) < 0.95 * best_count()
+
+
+def little(seed=1, **changes):
+    seed_everything(seed)
+    model = LanguageModel(12, 16, 1, 2, max_tokens=16, feed_forward=None)
+    recipe = Recipe(**{"epochs": 2, "batch_size": 16, "lr": 1e-2, "weight_decay": 0.0} | changes)
+    steps = []
+    return model, train_on_repeats(model, recipe, [6, 8], steps.append, "cpu"), steps
+
+
+def test_training_on_repeats_tells_how_far_it_is_and_can_be_repeated():
+    (one, first, steps), (two, second, _) = little(), little()
+    assert steps == [0, 100, 200] and len(first.losses) == 200 and not one.training
+    assert first.losses == second.losses and first.losses[-1] < first.losses[0]
+    assert len(first.val_accuracy) == 2 and all(0 <= reached <= 1 for reached in first.val_accuracy)
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_first_token_of_the_second_half_is_not_asked_for():
+    ids = repeated_sequences(4, 5, 9)
+
+    def says(right_from):
+        """A model that names the next token from a place on, and another one before it."""
+        following = ids.roll(-1, 1)
+        wrong = (torch.arange(10) < right_from).long()
+        return lambda _: torch.nn.functional.one_hot((following + wrong) % 9, 9).float()
+
+    assert repeat_accuracy(says(5), ids) == 1  # the query at place 5 is the first that can know
+    assert repeat_accuracy(says(6), ids) == 0.75
+    assert repeat_accuracy(says(10), ids) == 0
