@@ -73,6 +73,7 @@ COURSE = (
     Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", "30", ("05",), (2, 2)),
     Piece("12", "Case files", "broken programs: symptom, hunt, fix, price", "30", ("08", "09"), (4, 1)),
     Piece("13", "A language model", "next-token loss, n-grams to beat, sampling, Llama's parts", "40", ("08",), (5, 0)),
+    Piece("14", "What a head has learned", "induction heads: found, ablated, patched", "35", ("13",), (5, 1)),
     Piece("lab01", "Attention", "Q, K, V; scores; attention with a mask", "60–90", ("02",)),
     Piece("lab02", "Multi-head self-attention", "split, attend, merge, project", "60–90", ("03",)),
     Piece("lab03", "Positional encoding", "the table of sines and cosines", "60–90", ("04",)),
@@ -83,6 +84,7 @@ COURSE = (
     Piece("lab08", "Case files", "five broken programs to mend", "60–90", ("12",)),
     Piece("lab09", "Backpropagation", "softmax, LayerNorm, attention backwards", "60–90", ("11",)),
     Piece("lab10", "Language model", "loss, sampling, SwiGLU, grouped queries", "60–90", ("13",)),
+    Piece("lab11", "Find the head", "induction score, ablation, patching", "60–90", ("14",)),
 )
 BY_NAME = {piece.name: piece for piece in COURSE}
 

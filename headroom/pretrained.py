@@ -10,16 +10,19 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from headroom.data import SOURCE, TARGET, code_tokens, embedded_code, embedded_digits, written_dates
-from headroom.language_training import train_language_model
-from headroom.recipes import CODE, DATES, DATES_TRAIN, DATES_VAL, VIT_DIGITS, Recipe
+from headroom.language_training import LENGTHS, train_language_model, train_on_repeats
+from headroom.recipes import CODE, DATES, DATES_TRAIN, DATES_VAL, REPEATS, VIT_DIGITS, Recipe
 from headroom.reference import LanguageModel, RotarySelfAttention, Transformer, ViT
 from headroom.scale import need_full_scale
 from headroom.training import History, seed_everything, train, train_transformer
 
 FOLDER = Path(__file__).parent / "checkpoints"
 SEED = 1
+REPEATS_SEEDS = {1: 1, 2: 3}  # by number of layers; lecture 14 says why, and how other seeds do
+STAGES = (0, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200)  # steps after which the weights are kept as well
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -58,8 +61,42 @@ def _rotary_model(**size: Any) -> LanguageModel:
     return LanguageModel(len(code_tokens()), **size, positions=None, attention=RotarySelfAttention)
 
 
+def pretrained_repeats(n_layers: int = 2) -> LanguageModel:
+    """A `repeats_model(n_layers)`, of one layer or two, trained with `REPEATS`, on the CPU and in eval mode."""
+    return list(repeats_stages(n_layers).values())[-1]
+
+
+def repeats_stages(n_layers: int = 2) -> dict[int, LanguageModel]:
+    """The same model at moments of its training, by the number of steps until then; of one layer: only at its end."""
+    stored, models = checkpoint(_repeats(n_layers)), {}
+    for step, weights in zip(stored["steps"], stored["weights"], strict=True):
+        models[step] = repeats_model(n_layers).eval()
+        vector_to_parameters(weights.float(), models[step].parameters())
+    return models
+
+
+def repeats_model(n_layers: int = 2) -> LanguageModel:
+    """The model of attention alone for random sequences that are written twice, untrained; two heads a layer.
+
+    Positions are rotary: they turn queries and keys, and no head can hand on where a token stands.
+    """
+    return LanguageModel(
+        50,
+        64,
+        n_layers,
+        n_heads=2,
+        max_tokens=2 * max(LENGTHS),
+        positions=None,
+        attention=RotarySelfAttention,
+        feed_forward=None,
+    )
+
+
 def checkpoint(name: str) -> dict:
-    """What a file holds: the weights, and how they came to be (recipe, seed, val_accuracy, torch)."""
+    """What a file holds: the weights, and how they came to be (recipe, seed, val_accuracy, torch).
+
+    The weights are a state dict; those of `repeats…` one row of float16 for each of its `steps`.
+    """
     return torch.load(FOLDER / f"{name}.pt", weights_only=True)
 
 
@@ -86,8 +123,36 @@ def _remake_code() -> None:
     _save("code", model, CODE, history, torch.float16)  # half the size; rounding changes no digit that is shown
 
 
-def _save(name: str, model: nn.Module, recipe: Recipe, history: History, dtype: torch.dtype = torch.float32) -> None:
-    """Write the file, with how it came to be; an interrupted training leaves the old one as it was."""
+def _remake_repeats(n_layers: int) -> None:
+    seed_everything(REPEATS_SEEDS[n_layers])
+    model, stages = repeats_model(n_layers), {}
+
+    def keep(step: int) -> None:
+        if step in STAGES:
+            stages[step] = parameters_to_vector(model.parameters()).detach().half()
+
+    history = train_on_repeats(model, REPEATS, after_epoch=keep, device="cpu")
+    steps = list(STAGES) if n_layers > 1 else [STAGES[-1]]
+    kept = {"steps": steps, "weights": torch.stack([stages[step] for step in steps])}
+    _save(_repeats(n_layers), model, REPEATS, history, kept | {"seed": REPEATS_SEEDS[n_layers]})
+
+
+def _repeats(n_layers: int) -> str:
+    return {1: "repeats_one_layer", 2: "repeats"}[n_layers]
+
+
+def _save(
+    name: str,
+    model: nn.Module,
+    recipe: Recipe,
+    history: History,
+    dtype: torch.dtype = torch.float32,
+    kept: dict | None = None,
+) -> None:
+    """Write the file, with how it came to be; an interrupted training leaves the old one as it was.
+
+    `kept` is what goes in place of the model's weights, and of the seed.
+    """
     file = FOLDER / f"{name}.pt"
     if history.interrupted:
         print(f"{file} is left as it was.")
@@ -97,18 +162,24 @@ def _save(name: str, model: nn.Module, recipe: Recipe, history: History, dtype: 
         key: stored.setdefault(weight.data_ptr(), weight.to(dtype)) for key, weight in model.state_dict().items()
     }
     made = {
-        "weights": weights,
         "recipe": asdict(recipe),
         "seed": SEED,
         "val_accuracy": history.val_accuracy[-1],
         "torch": str(torch.__version__),
+        **(kept or {"weights": weights}),
     }
     torch.save(made, file)
     print(f"{file}: validation accuracy {100 * history.val_accuracy[-1]:.1f} % after {history.seconds:.0f} s")
 
 
 if __name__ == "__main__":
-    remakes = {"vit_digits": _remake_vit_digits, "dates": _remake_dates, "code": _remake_code}
+    remakes = {
+        "vit_digits": _remake_vit_digits,
+        "dates": _remake_dates,
+        "code": _remake_code,
+        "repeats": lambda: _remake_repeats(2),
+        "repeats_one_layer": lambda: _remake_repeats(1),
+    }
     for name in sys.argv[1:] or remakes:
         if name not in remakes:
             sys.exit(f"there is no model {name!r}; there are: {', '.join(remakes)}")

@@ -79,3 +79,6 @@ DATES = Recipe(epochs=4, batch_size=64, lr=3e-3, weight_decay=0.01, betas=(0.9, 
 # A language model of code that learns within a minute on two cores, and the one that comes with the course.
 CODE_MINUTE = Recipe(epochs=9, batch_size=16, lr=4e-3, weight_decay=0.5, warmup=0.05)
 CODE = Recipe(epochs=30, batch_size=8, lr=2e-3, weight_decay=0.5, betas=(0.9, 0.98), warmup=0.05)
+
+# A model of attention alone, on random sequences that are written twice.
+REPEATS = Recipe(epochs=25, batch_size=32, lr=6e-3, weight_decay=0.01)

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from headroom import pretrained
-from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, write_date, written_dates
-from headroom.recipes import CODE, DATES, VIT_DIGITS, Recipe
+from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, repeated_sequences, write_date, written_dates
+from headroom.language_training import repeat_accuracy
+from headroom.recipes import CODE, DATES, REPEATS, VIT_DIGITS, Recipe
 from headroom.reference import attention_maps, padding_mask
 from headroom.training import accuracy, exact_match
 
@@ -16,12 +17,19 @@ REMAKE = "remake it: python -m headroom.pretrained"
 
 @pytest.mark.parametrize(
     "name, recipe, bytes_",
-    [("vit_digits", VIT_DIGITS, 400_000), ("dates", DATES, 900_000), ("code", CODE, 4_100_000)],
+    [
+        ("vit_digits", VIT_DIGITS, 400_000),
+        ("dates", DATES, 900_000),
+        ("code", CODE, 4_100_000),
+        ("repeats", REPEATS, 900_000),
+        ("repeats_one_layer", REPEATS, 100_000),
+    ],
 )
 def test_a_checkpoint_was_made_with_todays_recipe(name, recipe, bytes_):
     stored = pretrained.checkpoint(name)
     assert Recipe(**stored["recipe"]) == recipe, REMAKE
-    assert stored["seed"] == pretrained.SEED
+    seeds = {"repeats": pretrained.REPEATS_SEEDS[2], "repeats_one_layer": pretrained.REPEATS_SEEDS[1]}
+    assert stored["seed"] == seeds.get(name, pretrained.SEED)
     assert (pretrained.FOLDER / f"{name}.pt").stat().st_size < bytes_
 
 
@@ -70,3 +78,23 @@ def test_cross_attention_reads_each_part_where_it_is_written(part):
 def test_another_models_file_is_not_mistaken():
     with pytest.raises(RuntimeError, match="state_dict"):
         pretrained._load(torch.nn.Linear(2, 2), "dates")
+
+
+def test_the_model_of_two_layers_looks_up_and_the_one_of_one_layer_does_not():
+    for length in (8, 20, 30):
+        ids = repeated_sequences(100, length, generator=torch.Generator().manual_seed(length), distinct=True)
+        with torch.no_grad():
+            assert repeat_accuracy(pretrained.pretrained_repeats(), ids) >= 0.98
+            assert repeat_accuracy(pretrained.pretrained_repeats(1), ids) <= 0.4
+
+
+def test_the_stages_of_the_model_lead_from_nothing_to_what_it_is():
+    stages = pretrained.repeats_stages()
+    assert tuple(stages) == pretrained.STAGES
+    ids = repeated_sequences(100, 20, generator=torch.Generator().manual_seed(1), distinct=True)
+    with torch.no_grad():
+        reached = [repeat_accuracy(model, ids) for model in stages.values()]
+    assert reached[0] < 0.05 and reached[-1] >= 0.98
+    for kept, loaded in zip(stages[1200].parameters(), pretrained.pretrained_repeats().parameters(), strict=True):
+        assert torch.equal(kept, loaded)
+    assert list(pretrained.repeats_stages(1)) == [pretrained.STAGES[-1]]
