@@ -67,6 +67,14 @@ class Course:
             raise LookupError(f"no exercise is called {name!r}; there are {', '.join(known)}")
         return known[name]
 
+    def load(self) -> None:
+        """Import the exercises, which is done else when the first is looked for.
+
+        Raises:
+            NoCourse: as of `module`, or two have one name.
+        """
+        _exercises(self)
+
     def function(self, path: str) -> Callable[..., Any]:
         """What `stored` or `environment` names: "module:function"."""
         module, _, name = path.partition(":")

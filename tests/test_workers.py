@@ -351,6 +351,23 @@ def test_a_gradebook_that_is_gone_for_a_moment_is_tried_again(
         put(tmp_path, url, 5.0, FILES)
 
 
+def test_a_full_disk_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody makes room within a minute."""
+    url, said, waited = f"sqlite:///{tmp_path / 'gradebook.db'}", [], []
+    Base.metadata.create_all(create_engine(url))
+    monkeypatch.setattr(writer.time, "sleep", waited.append)
+    under_test = Writer(tmp_path, Config({"CourseDirectory": {"root": str(tmp_path), "db_url": url}}), said.append)
+
+    def full() -> None:
+        with under_test._engine.begin() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")
+            connection.exec_driver_sql("CREATE TABLE more (text)")
+
+    with pytest.raises(Failed, match=r"cannot be used: database or disk is full: make room\. The same command goes on"):
+        under_test._tried(full)
+    assert (said, waited) == ([], [])
+
+
 # --- The journal ----------------------------------------------------------------------------------------------------
 
 

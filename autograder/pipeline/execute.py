@@ -4,7 +4,9 @@ import ast
 import asyncio
 import base64
 import binascii
+import contextlib
 import copy
+import functools
 import re
 import secrets
 import signal
@@ -15,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import torch
 from jupyter_core.utils import ensure_async
 from nbclient.exceptions import CellExecutionComplete, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -167,6 +170,7 @@ class JudgedExecute(Execute):
 
         A unit, which gets a copy of this object, starts none of its own: nobody would remove what that leaves.
         """
+        _import_what_judges(self.graded_course)
         self._refused = None
         try:
             return warm_parent(self.graded_course) if self.isolated else None
@@ -454,6 +458,15 @@ class JudgedExecute(Execute):
     def _call(function: str, *arguments: str | int) -> str:
         """The text of a cell that calls a function of `kernel_side` in the kernel and leaves no name behind."""
         return f"__import__({GRADER!r}).{function}(*{arguments!r})"
+
+
+@functools.cache
+def _import_what_judges(course: Course) -> None:
+    """Import here what every unit would import for itself: it takes longer than to judge a submission."""
+    with contextlib.suppress(Exception):  # what is wrong with a course is said where it is asked for an exercise
+        course.load()
+    at = torch.zeros(1, requires_grad=True)
+    torch.autograd.grad(at * 1, at, torch.ones(1))  # PyTorch imports SymPy for the first one that is given
 
 
 def _told(cell: NotebookNode, verdict: Verdict) -> dict[str, Any]:

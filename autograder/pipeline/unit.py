@@ -8,6 +8,7 @@ submission as long as nothing happened: whatever went wrong in it, or has left i
 import contextlib
 import contextvars
 import ctypes
+import functools
 import gc
 import json
 import logging
@@ -23,6 +24,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import nbformat
+from nbformat.v4 import new_notebook
 from nbgrader.api import MissingEntry
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -237,11 +240,18 @@ class Units:
             except Exception as problem:
                 raise Failed(type(problem).__name__, self._is_own(problem), str(problem)) from problem
         if self._unit is None or not self._unit.alive:
+            _compile_schemas()
             kind = self._work.__qualname__
             if kind in Units._latest:
                 Units._latest[kind].close()
             self._unit = Units._latest[kind] = Unit(self._work, self._is_own, self._memory_mb)
         return self._unit.ask(request, seconds, heard)
+
+
+@functools.cache
+def _compile_schemas() -> None:
+    """Here and once what every unit would do first: nbformat compiles what it holds notebooks against."""
+    nbformat.validate(new_notebook())
 
 
 # --- What follows runs in the forked process ----------------------------------------------------------------------

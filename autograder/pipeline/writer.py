@@ -1,6 +1,7 @@
 """Puts what workers answer into the gradebook and the course's folders, as nbgrader would have. Nothing else does."""
 
 import shutil
+import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from autograder.pipeline.turns import Turn
 
 T = TypeVar("T")
 WAITS = (0.5, 1, 2, 5, 10, 20, 30)  # seconds until the gradebook is tried again
+FULL = {sqlite3.SQLITE_FULL, "53100"}  # what SQLite and PostgreSQL call a full disk
+LEAST = 1 << 20  # bytes that are free on a disk that is not full
 FRESH = ".headroom/fresh-{}"  # in the course folder, where a folder is written before it takes the old one's place
 
 MADE = {  # by grading, in each table; the rest of a row is written by hand
@@ -70,7 +73,8 @@ class Writer:
             contents: of the answer's files.
 
         Raises:
-            Failed: the gradebook cannot be written, although it was tried for a minute, or no longer knows these cells.
+            Failed: the gradebook cannot be written, although it was tried for a minute where the disk is not full; or
+                it no longer knows these cells.
             OSError: a folder cannot be.
         """
         turn = Turn(self.course, f"{student}, {lab}", print)
@@ -95,18 +99,26 @@ class Writer:
             turn.close()
 
     def _tried(self, do: Callable[[], T]) -> T:
-        """Do something with the gradebook, again and again where it is gone or locked."""
+        """Do something with the gradebook, again and again where it is gone or locked; a full disk stays full."""
         for wait in (*WAITS, None):
             try:
                 return do()
             except DBAPIError as problem:
-                if wait is None:
+                why = str(problem.orig).strip().partition("\n")[0]
+                if full := self._is_full(problem):
+                    why += ": make room"
+                if wait is None or full:
                     raise Failed(
-                        f"The gradebook cannot be used: {problem}. The same command goes on from there."
+                        f"The gradebook cannot be used: {why}. The same command goes on from there."
                     ) from problem
-                self._say(f"The gradebook cannot be used; next attempt in {wait} s. {str(problem).splitlines()[0]}")
+                self._say(f"The gradebook cannot be used ({why}); next attempt in {wait} s.")
             time.sleep(wait)
         raise AssertionError
+
+    def _is_full(self, problem: DBAPIError) -> bool:
+        """Whether there is no room on a disk: the database's, as it says itself, or the course folder's."""
+        told = (getattr(problem.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
+        return not FULL.isdisjoint(told) or shutil.disk_usage(self.course).free < LEAST
 
     def _record(self, lab: str, student: str, rows: Rows) -> None:
         """Write the rows of a submission in one transaction, as far as grading makes them; what is by hand stays."""

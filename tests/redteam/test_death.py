@@ -64,7 +64,7 @@ def test_killed_in_mid_batch(course: Path, done: int) -> None:
     everybody_once(course)
 
 
-@pytest.mark.parametrize("seconds", [3, 30])
+@pytest.mark.parametrize("seconds", [3, 12])
 def test_locked_database(course: Path, seconds: float) -> None:
     """Another process holds the gradebook for a while: what it keeps waiting is said, and all are graded once."""
     let_go = threading.Event()
@@ -87,7 +87,7 @@ def test_locked_database(course: Path, seconds: float) -> None:
         thread.join()
     assert locked.nothing(), locked
     assert locked.status == 0, arena.log(course)[-6000:]
-    assert seconds < 10 or "The gradebook cannot be used; next attempt in" in arena.log(course)
+    assert seconds < 10 or re.search(r"The gradebook cannot be used \(.*locked.*\); next attempt in", arena.log(course))
     assert sorted(gradings(course)) == sorted(HONEST)
     everybody_once(course)
 
