@@ -3,7 +3,8 @@
     python benchmarks/induction.py
 
 Eight seeds, each with two layers, with one layer, and with one layer on sequences that all repeat after 20 symbols. Of
-the models with two layers: which heads score as previous-token and induction heads, and what it costs to ablate each.
+the models with two layers: what each head attends to, what it costs to ablate it, and what the model says when a head
+of the first layer gives what it gives where the first half is moved by one place.
 Writes `benchmarks/results/induction.md`; takes about ten minutes on one quiet core. With `--models FOLDER`, trained
 models are kept there and used again.
 """
@@ -36,6 +37,7 @@ from headroom.training import seed_everything
 
 RESULTS = Path(__file__).parent / "results"
 LENGTH = 20  # of the sequences on which heads are scored and ablated, and of those that never vary
+MIDDLE = slice(LENGTH + 3, 2 * LENGTH - 3)  # of their second half
 N_SEQUENCES = 500
 N_HEADS = repeats_model().blocks[0].attention.n_heads  # in each layer
 TWO, ONE, FIXED = "two layers", "one layer", f"one layer, always {LENGTH} symbols"
@@ -90,8 +92,10 @@ def by_length(model: LanguageModel, lengths: Sequence[int]) -> dict[int, float]:
 def heads(model: LanguageModel) -> dict[str, Tensor]:
     """What there is to say of each head, `(layers, heads)`: scores 0 … 1, and costs in points of accuracy.
 
-    `previous`, `induction`, `control` (the induction score where nothing repeats), `zero` (cost of a zero output),
-    `resampled` (of the output on other sequences), `random` (of a random vector as long as what the head adds).
+    `own` (the mean weight on the token itself), `previous`, `induction`, `control` (the induction score where nothing
+    repeats), `zero` (cost of a zero output), `resampled` (of the output on other sequences), `random` (of a random
+    vector as long as what the head adds); `same` and `further`: in how many per cent of places the model names the
+    present symbol, or the one after the next, when the head's output is that of the donor (`moved`).
     """
     drawn = torch.Generator().manual_seed(101)
     ids = repeated_sequences(N_SEQUENCES, LENGTH, generator=drawn, distinct=True)
@@ -99,15 +103,26 @@ def heads(model: LanguageModel) -> dict[str, Tensor]:
     unrepeated = repeated_sequences(N_SEQUENCES, 2 * LENGTH, generator=drawn, distinct=True)[:, : 2 * LENGTH]
     weights, plain = maps_of(model, ids), maps_of(model, unrepeated)
     found = {"previous": previous_token_score(weights), "induction": induction_score(weights, LENGTH)}
+    found["own"] = weights.diagonal(dim1=-2, dim2=-1).mean(dim=(0, -1))
     found["control"] = induction_score(plain, LENGTH)
     whole = share_right(model(ids), ids)
-    costs = {"zero": [], "resampled": [], "random": []}
+    costs = {"zero": [], "resampled": [], "random": [], "same": [], "further": []}
     for layer in range(2):
         for head in range(N_HEADS):
             costs["zero"].append(whole - share_right(ablate(model, ids, layer, head), ids))
             costs["resampled"].append(whole - share_right(patch(model, ids, others, layer, head), ids))
             costs["random"].append(whole - share_right(with_noise(model, ids, layer, head, drawn), ids))
+            said = patch(model, ids, moved(ids), layer, head)[:, MIDDLE].argmax(dim=-1)
+            for name, ahead in (("same", 0), ("further", 2)):
+                there = ids[:, MIDDLE.start - LENGTH + ahead : MIDDLE.stop - LENGTH + ahead]
+                costs[name].append(100 * (said == there).float().mean().item())
     return found | {name: torch.tensor(cost).view(2, N_HEADS) for name, cost in costs.items()}
+
+
+def moved(ids: Tensor) -> Tensor:
+    """The donor: in the first half each symbol stands one place later, and the last one first."""
+    length = ids.size(1) // 2
+    return torch.cat([ids[:, :length].roll(1, dims=1), ids[:, length:]], dim=1)
 
 
 def maps_of(model: LanguageModel, ids: Tensor) -> Tensor:
@@ -184,25 +199,29 @@ def report(runs: dict[str, list[dict[str, Any]]], seeds: Sequence[int]) -> str:
         "## The heads of the models with two layers",
         "",
         f"On {N_SEQUENCES} sequences of {LENGTH} symbols. Head 2.1 is the first of the second layer. Costs are points "
-        "of accuracy, when the head's output is zero.",
+        "of accuracy, when the head's output is zero. Patched: the head's output is the one that it has where each "
+        "symbol of the first half stands one place later; then the model names the symbol after the next, or the "
+        "present one, in so many per cent of places.",
         "",
-        "| seed | half learned after | highest previous-token score | … costs | highest induction score | … costs "
-        "| induction scores in layer 2 | costs in layer 1 | costs in layer 2 |",
-        "|--:|--:|---|--:|---|--:|---|---|---|",
+        "| seed | half learned after | previous-token head | its score | it costs | patched: after the next "
+        "| other head of layer 1 | weight on the token itself | it costs | patched: the present one "
+        "| induction scores in layer 2 | they cost |",
+        "|--:|--:|---|--:|--:|--:|---|--:|--:|--:|---|---|",
     ]
     top = {"overall": 0, "layer": 0}
     for seed, run, of in zip(seeds, runs[TWO], found, strict=True):
-        before, after = int(of["previous"].argmax()), int(of["induction"].argmax())
-        cost = of["zero"].flatten()
+        before, after = int(of["previous"][0].argmax()), int(of["induction"].argmax())
+        own, cost = int(of["own"][0].argmax()), of["zero"].flatten()
+        assert own != before, "one head of layer 1 is both"
         top["overall"] += int(cost.argmax()) == after
         top["layer"] += int(of["zero"][after // N_HEADS].argmax()) == after % N_HEADS
         lines.append(
             f"| {seed} | {half_learned(run['val_accuracy'])} "
-            f"| {called(before)}: {of['previous'].max():.2f} | {cost[before]:.1f} "
-            f"| {called(after)}: {of['induction'].max():.2f} | {cost[after]:.1f} "
+            f"| {called(before)} | {of['previous'][0, before]:.2f} | {cost[before]:.1f} "
+            f"| {of['further'][0, before]:.1f} "
+            f"| {called(own)} | {of['own'][0, own]:.2f} | {cost[own]:.1f} | {of['same'][0, own]:.1f} "
             f"| {', '.join(f'{one:.2f}' for one in of['induction'][1].tolist())} "
-            + "".join(f"| {', '.join(f'{one:.1f}' for one in row)} " for row in of["zero"].tolist())
-            + "|"
+            f"| {', '.join(f'{one:.1f}' for one in of['zero'][1].tolist())} |"
         )
     of_top = {
         name: [of[name].flatten()[int(of["induction"].argmax())].item() for of in found]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from headroom.data import SOURCE, TARGET, code_tokens, embedded_code, embedded_digits, written_dates
@@ -21,8 +21,8 @@ from headroom.training import History, seed_everything, train, train_transformer
 
 FOLDER = Path(__file__).parent / "checkpoints"
 SEED = 1
-REPEATS_SEEDS = {1: 1, 2: 3}  # by number of layers; lecture 14 says why, and how other seeds do
-STAGES = (0, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200)  # steps after which the weights are kept as well
+REPEATS_SEEDS = {1: 1, 2: 3}  # by number of layers; how other seeds do: benchmarks/results/induction.md
+STAGES = (0, 200, 300, 400, 500, 600, 700, 800, 1000, 2000, 3000)  # steps after which the weights are kept as well
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -107,20 +107,22 @@ def _load(model: Model, name: str) -> Model:
 
 def _remake_vit_digits() -> None:
     model = ViT()
-    _save("vit_digits", model, VIT_DIGITS, train(model, embedded_digits(), VIT_DIGITS, device="cpu"))
+    history = train(model, embedded_digits(), VIT_DIGITS, device="cpu")
+    _save("vit_digits", VIT_DIGITS, history, weights=_weights(model))
 
 
 def _remake_dates() -> None:
     model = dates_transformer()
     history = train_transformer(model, written_dates(**DATES_TRAIN), written_dates(**DATES_VAL), DATES, device="cpu")
-    _save("dates", model, DATES, history)
+    _save("dates", DATES, history, weights=_weights(model))
 
 
 def _remake_code() -> None:
     model, code, tokens = code_model(), embedded_code(), code_tokens()
     train, val = (tokens.encode("".join(files.values())) for files in (code.train, code.val))
     history = train_language_model(model, train, val, CODE, device="cpu")
-    _save("code", model, CODE, history, torch.float16)  # half the size; rounding changes no digit that is shown
+    # float16: half the size; rounding changes no digit that is shown
+    _save("code", CODE, history, weights=_weights(model, torch.float16))
 
 
 def _remake_repeats(n_layers: int) -> None:
@@ -133,43 +135,29 @@ def _remake_repeats(n_layers: int) -> None:
 
     history = train_on_repeats(model, REPEATS, after_epoch=keep, device="cpu")
     steps = list(STAGES) if n_layers > 1 else [STAGES[-1]]
-    kept = {"steps": steps, "weights": torch.stack([stages[step] for step in steps])}
-    _save(_repeats(n_layers), model, REPEATS, history, kept | {"seed": REPEATS_SEEDS[n_layers]})
+    weights = torch.stack([stages[step] for step in steps])
+    _save(_repeats(n_layers), REPEATS, history, seed=REPEATS_SEEDS[n_layers], steps=steps, weights=weights)
 
 
 def _repeats(n_layers: int) -> str:
     return {1: "repeats_one_layer", 2: "repeats"}[n_layers]
 
 
-def _save(
-    name: str,
-    model: nn.Module,
-    recipe: Recipe,
-    history: History,
-    dtype: torch.dtype = torch.float32,
-    kept: dict | None = None,
-) -> None:
-    """Write the file, with how it came to be; an interrupted training leaves the old one as it was.
-
-    `kept` is what goes in place of the model's weights, and of the seed.
-    """
+def _save(name: str, recipe: Recipe, history: History, **made: Any) -> None:
+    """Write the file: how it came to be, and what was made; an interrupted training leaves the old one as it was."""
     file = FOLDER / f"{name}.pt"
     if history.interrupted:
         print(f"{file} is left as it was.")
         return
-    stored: dict[int, torch.Tensor] = {}  # by address: tied weights are one tensor
-    weights = {
-        key: stored.setdefault(weight.data_ptr(), weight.to(dtype)) for key, weight in model.state_dict().items()
-    }
-    made = {
-        "recipe": asdict(recipe),
-        "seed": SEED,
-        "val_accuracy": history.val_accuracy[-1],
-        "torch": str(torch.__version__),
-        **(kept or {"weights": weights}),
-    }
-    torch.save(made, file)
+    about = {"recipe": asdict(recipe), "val_accuracy": history.val_accuracy[-1], "torch": str(torch.__version__)}
+    torch.save({"seed": SEED, **about, **made}, file)
     print(f"{file}: validation accuracy {100 * history.val_accuracy[-1]:.1f} % after {history.seconds:.0f} s")
+
+
+def _weights(model: nn.Module, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """The state dict, in which a weight with two names is kept once."""
+    stored: dict[int, Tensor] = {}  # by address: tied weights are one tensor
+    return {key: stored.setdefault(weight.data_ptr(), weight.to(dtype)) for key, weight in model.state_dict().items()}
 
 
 if __name__ == "__main__":

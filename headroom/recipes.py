@@ -81,4 +81,4 @@ CODE_MINUTE = Recipe(epochs=9, batch_size=16, lr=4e-3, weight_decay=0.5, warmup=
 CODE = Recipe(epochs=30, batch_size=8, lr=2e-3, weight_decay=0.5, betas=(0.9, 0.98), warmup=0.05)
 
 # A model of attention alone, on random sequences that are written twice.
-REPEATS = Recipe(epochs=25, batch_size=32, lr=6e-3, weight_decay=0.01)
+REPEATS = Recipe(epochs=30, batch_size=32, lr=6e-3, weight_decay=0.01)
