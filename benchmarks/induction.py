@@ -39,7 +39,7 @@ RESULTS = Path(__file__).parent / "results"
 LENGTH = 20  # of the sequences on which heads are scored and ablated, and of those that never vary
 MIDDLE = slice(LENGTH + 3, 2 * LENGTH - 3)  # of their second half
 N_SEQUENCES = 500
-N_HEADS = repeats_model().blocks[0].attention.n_heads  # in each layer
+N_HEADS = 2  # in each layer of `repeats_model`
 TWO, ONE, FIXED = "two layers", "one layer", f"one layer, always {LENGTH} symbols"
 VARIANTS = {TWO: (2, LENGTHS), ONE: (1, LENGTHS), FIXED: (1, (LENGTH,))}
 
@@ -63,7 +63,7 @@ def trained(variant: str, seed: int, folder: Path | None) -> dict[str, Any]:
     file = folder and folder / f"{variant.replace(' ', '_').replace(',', '')}_{seed}.pt"
     model = repeats_model(n_layers)
     if file and file.exists():
-        kept = torch.load(file, weights_only=True)
+        kept: dict[str, Any] = torch.load(file, weights_only=True)
     else:
         seed_everything(seed)
         model = repeats_model(n_layers)
@@ -71,8 +71,11 @@ def trained(variant: str, seed: int, folder: Path | None) -> dict[str, Any]:
         history = train_on_repeats(model, REPEATS, lengths, device="cpu")
         if history.interrupted:
             raise SystemExit("interrupted: nothing was written")
-        kept = {"seconds": time.process_time() - start, "val_accuracy": history.val_accuracy}
-        kept["weights"] = model.state_dict()
+        kept = {
+            "seconds": time.process_time() - start,
+            "val_accuracy": history.val_accuracy,
+            "weights": model.state_dict(),
+        }
         if file:
             file.parent.mkdir(parents=True, exist_ok=True)
             torch.save(kept, file)
