@@ -129,6 +129,19 @@ def test_scores(lab: str) -> None:
     assert scores == nothing | {student: str(float(about["score"])) for student, about in EXPECTED[lab].items()}
 
 
+def test_each_student_has_a_list_of_their_pages() -> None:
+    for student in {one for students in EXPECTED.values() for one in students}:
+        folder = graded().course / "feedback" / student
+        own = {lab: students[student]["score"] for lab, students in EXPECTED.items() if student in students}
+        rows = re.findall(r'<tr><td>(.*?)</td><td><a href="(.*?)">.*?<td class="right">(.*?)</td>', index(folder))
+        assert {lab: float(score) for lab, _, score in rows} == own
+        assert all((folder / link).is_file() for _, link, _ in rows)
+
+
+def index(folder: Path) -> str:
+    return (folder / "index.html").read_text(encoding="utf-8")
+
+
 @every_student
 def test_feedback_says_what_happened(lab: str, student: str) -> None:
     assert EXPECTED[lab][student]["says"] in words(page(lab, student))

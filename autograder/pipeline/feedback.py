@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import nbformat
@@ -29,13 +30,16 @@ from autograder.pipeline.turns import take_turns
 from autograder.pipeline.unit import Say, Units, of_the_grader
 
 HERE = files("autograder.pipeline")
-PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-    HERE.joinpath("feedback.html.j2").read_text(encoding="utf-8")
+HTML = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+PAGE, INDEX_PAGE = (
+    HTML.from_string(HERE.joinpath(f"{name}.html.j2").read_text(encoding="utf-8")) for name in ("feedback", "index")
 )
+INDEX = "index.html"  # in a student's folder: the list of the pages
 STYLE = Markup(HERE.joinpath("feedback.css").read_text(encoding="utf-8"))
 END = b"</html>"
 HEAD = 100_000  # bytes of a page within which its score stands
-SCORE_SHOWN = re.compile(rb"<h1>[^<]*<span class=\"score\">\(Score: (-?[\d.]+) / ")
+SCORE_SHOWN = re.compile(rb"<h1>[^<]*<span class=\"score\">\(Score: (-?[\d.]+) / ([\d.]+)\)")
+LINK = re.compile(r'<a href="([^"]+)">')
 PICTURES = ("image/png", "image/jpeg")
 SHOWN = ALL, VERDICTS, SCORE = ("all of it", "the verdicts only", "the score only")
 MISSING = "autograder_missing"  # the key in nbconvert's resources for the sentence on what a page does not show
@@ -105,13 +109,41 @@ def is_whole(path: Path) -> bool:
 
 def score_shown(path: Path) -> float | None:
     """The score that a page shows at its top; None where it cannot be read."""
+    return _shown(path)[0]
+
+
+def write_index(folder: Path) -> None:
+    """Write a student's index: all feedback pages, with their scores. One that is newer than all of them is left alone.
+
+    Args:
+        folder: the student's, with a folder for each lab.
+    """
+    pages = sorted(page for page in folder.glob("*/*.html") if page.is_file())
+    links = [quote(page.relative_to(folder).as_posix()) for page in pages]
+    index = folder / INDEX
+    if index.is_file():
+        listed = LINK.findall(index.read_text(encoding="utf-8"))
+        if listed == links and all(page.stat().st_mtime_ns < index.stat().st_mtime_ns for page in pages):
+            return
+        index.unlink()
+    if pages:
+        shown = [
+            dict(zip(("score", "most"), _shown(page), strict=True), lab=page.parent.name, name=page.stem, link=link)
+            for page, link in zip(pages, links, strict=True)
+        ]
+        text = INDEX_PAGE.render(student=folder.name, pages=shown, points=_points, style=STYLE)
+        index.write_text(text, encoding="utf-8")
+
+
+def _shown(path: Path) -> tuple[float | None, float | None]:
+    """The score that a page shows at its top, and the most that there is; None, None where it cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
     except OSError:
-        return None
+        return None, None
     found = SCORE_SHOWN.search(head)
-    return float(found[1]) if found else None
+    return (float(found[1]), float(found[2])) if found else (None, None)
 
 
 def _points(number: Any) -> float:

@@ -22,7 +22,7 @@ from traitlets.config import Config
 from autograder.course import course_of
 from autograder.pipeline import labs, late
 from autograder.pipeline.course import Failed, configuration, nbgrader
-from autograder.pipeline.feedback import is_whole
+from autograder.pipeline.feedback import is_whole, write_index
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
 from autograder.pipeline.late import how_late
@@ -105,6 +105,8 @@ def grade(
             for lab, (most, standings) in _standings(course, config, chosen).items():
                 counted[lab], without = _report(course, lab, most, standings)
                 missing += [f"{student}, {lab}" for student in without]
+            for folder in (course / "feedback").glob("*/"):
+                write_index(folder)
     except SQLAlchemyError as problem:
         raise Failed(f"The gradebook cannot be used ({problem}). The next run takes up what is missing.") from problem
     except OSError as problem:
