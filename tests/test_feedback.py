@@ -291,6 +291,26 @@ def test_formgrader_shows_no_more_than_a_page_does() -> None:
     assert not re.search(r"<[^>]*\s(?:on\w+|style=\"[^\"]*(?:position|z-index|url\())", page)
 
 
+def test_formgrader_shows_the_model_answer_below_a_students_prose() -> None:
+    config = Config()
+    exec((REPOSITORY / "nbgrader_config.py").read_text(), {"c": config, "__file__": REPOSITORY / "nbgrader_config.py"})
+    config.CourseDirectory.root = str(REPOSITORY)
+    (path,) = (REPOSITORY / "solutions" / "lab04_layer_norm").glob("*.ipynb")
+    (model,) = (one for one in nbformat.read(path, as_version=4).cells if one.id == "prose-answer")
+    answer = cell("markdown", "My own view.")
+    answer.metadata.nbgrader = model.metadata.nbgrader
+    exporter = HTMLExporter(config=config, template_name="basic")
+    about = {"submission_id": "1", "assignment_id": "lab04_layer_norm", "notebook_id": path.stem}
+    page, _ = exporter.from_notebook_node(new_notebook(cells=[answer, cell("markdown", "Later.")]), about)
+    first_words = " ".join(words(markup.prose(model.source, Allowance())).split()[:12])
+    said = " ".join(words(page).split())
+    assert re.search(f"My own view\\. .*Model answer {re.escape(first_words)}.* Later\\.", said), said[-2000:]
+    page, _ = exporter.from_notebook_node(new_notebook(cells=[answer]), {**about, "notebook_id": "gone"})
+    assert "My own view" in page and "Model answer" not in page
+    page, _ = exporter.from_notebook_node(new_notebook(cells=[answer]))
+    assert "Model answer" not in page
+
+
 # --- Whatever ends the making of a page ------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ the pages, and the filters for Formgrader.
 
 import os
 import re
+import textwrap
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -19,9 +20,11 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from nbconvert.exporters import Exporter
 from nbformat import NotebookNode
-from nbformat.v4 import new_notebook
+from nbformat.v4 import new_markdown_cell, new_notebook
 from nbgrader import utils
 from nbgrader.converters import GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float, Integer, default
 
 from autograder.pipeline import markup
@@ -203,6 +206,33 @@ def _output(output: NotebookNode, allowance: Allowance) -> Markup:
 
 
 # --- Formgrader, whose page is nbgrader's own ----------------------------------------------------------------------
+
+
+class ModelAnswers(NbGraderPreprocessor):
+    """Puts the model answer below each answer that is graded by hand, where Formgrader shows a submission."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        if "submission_id" not in resources:  # some other page that is made of a notebook
+            return nb, resources
+        course = CourseDirectory(config=self.config)
+        source = Path(course.format_path(course.source_directory, ".", resources["assignment_id"]))
+        path = Path(course.root) / source / f"{resources['notebook_id']}.ipynb"
+        try:
+            cells = nbformat.read(path, as_version=4).cells
+        except (OSError, ValueError) as problem:
+            self.log.warning("No model answers are shown: %s cannot be read (%s)", path, problem)
+            return nb, resources
+        answers = {cell.metadata.nbgrader.grade_id: cell.source for cell in cells if _by_hand(cell)}
+        shown = []
+        for cell in nb.cells:
+            shown.append(cell)
+            if _by_hand(cell) and (answer := answers.get(cell.metadata.nbgrader.grade_id)):
+                shown.append(new_markdown_cell("**Model answer**\n\n" + textwrap.indent(answer, "> ", lambda _: True)))
+        return NotebookNode(nb | {"cells": shown}), resources
+
+
+def _by_hand(cell: NotebookNode) -> bool:
+    return cell.cell_type == "markdown" and utils.is_grade(cell) and utils.is_solution(cell)
 
 
 class Cleaned(Markup):
