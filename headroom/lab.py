@@ -9,7 +9,7 @@ FIRST_NOTEBOOK = Path("lectures") / "00_start_here.ipynb"
 STATE = ".headroom"
 # What of the course's folder the file browser does not show to students, who have lectures/ and labs/ to see.
 MACHINERY = (
-    *("autograder", "benchmarks", "docs", "examples", "headroom", "jupyter", "solutions", "tests", "website"),
+    *("autograder", "benchmarks", "binder", "docs", "examples", "headroom", "jupyter", "solutions", "tests", "website"),
     *("autograded", "feedback", "integrity", "submitted", "report", "build", "node_modules", "*.egg-info"),
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
     *("Makefile", "development.mk", "bootstrap.py", "constraints.txt", "environment.yml", "pyproject.toml"),
