@@ -474,8 +474,7 @@ def install_here(root):
     with open(os.path.join(root, "pyproject.toml"), "rb") as file:
         needed = tomllib.load(file)["project"]["dependencies"]
     needed = [line for line in needed if re.split("[^a-z-]", line)[0] not in NOT_HERE]
-    if root not in sys.path:
-        sys.path.insert(0, root)
+    sys.path.insert(0, root)  # even if it is there already: %run takes one away at its end
     # What is there and new enough is left as it is.
     return subprocess.call([sys.executable, "-m", "pip", "install", "--quiet"] + needed)
 
