@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from autograder import diagnosis, probe
 from autograder.exercise import Case, Exercise, Parameter
@@ -310,10 +310,10 @@ def _changed_input(trial: Trial, i: int, reply: Reply) -> str | None:
         now = after[n] if n < len(after) else None
         if now is None or now.shape != before.shape or not np.array_equal(now, before):
             return name
-    models = [value for value in trial.inputs[i] if isinstance(value, nn.Module)]
+    given = probe.models(trial.inputs[i])
     states = reply.get("models_after")
-    states = states if isinstance(states, list) and len(states) == len(models) else [None] * len(models)
-    for model, now in zip(models, states, strict=True):
+    states = states if isinstance(states, list) and len(states) == len(given) else [None] * len(given)
+    for model, now in zip(given, states, strict=True):
         if (changed := _changed_state(probe.state(model), now, trial.cases[i].dtype)) is not None:
             return changed
     return None
