@@ -4,6 +4,8 @@
     python3 bootstrap.py test       and an extra of pyproject.toml (test, grade, bench, book); several can be named
     python3 bootstrap.py --renew    starts afresh with the newest allowed versions and writes them to constraints.txt
     python3 bootstrap.py --doctor   says what is wrong with the installation, and changes nothing
+    python3 bootstrap.py --here     makes no .venv: installs what notebooks need and the Python that runs this lacks, as
+                                    in Colab; as `%run bootstrap.py --here` in a notebook, also makes them importable
 
 Packages come by uv, which pip puts into .venv first. It is quick, and finds the build of PyTorch for the machine:
 without a GPU the one for the processor, which is far smaller than the usual one. Where the index of these builds cannot
@@ -42,6 +44,8 @@ EXTRAS_GB = 1.0
 TORCH = ["torch", "torchvision"]
 EXTRAS = ["test", "bench", "book"]
 SECONDS_A_LINE = 5
+# What shows notebooks, or grades them: where they are shown already, it stays as it is.
+NOT_HERE = ("jupyterlab", "nbgrader", "pyseccomp")
 
 NO_NETWORK = (
     "NewConnectionError",
@@ -444,6 +448,9 @@ def install(root, state, extras, renew):
             code = subprocess.call([sys.executable, "-m", "venv", folder], stdout=log, stderr=log)
         if code != 0:
             raise Trouble("Python could not make the environment .venv: its own words are in .headroom/setup.log.")
+        # By the course's own package.json, Node.js would misread the yarn that JupyterLab starts with.
+        with open(os.path.join(folder, "package.json"), "w") as file:
+            file.write("{}\n")
     else:
         drop_half_installed(folder)
     what = "the course's packages" + (", with those for: " + ", ".join(extras) if extras else "")
@@ -458,6 +465,18 @@ def install(root, state, extras, renew):
         with open(path, "w") as file:
             file.write(fingerprint(root))
     print("The environment is ready.", flush=True)
+
+
+def install_here(root):
+    """Install into the Python that runs this what notebooks need and it lacks; return pip's exit status."""
+    import tomllib
+
+    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
+        needed = tomllib.load(file)["project"]["dependencies"]
+    needed = [line for line in needed if re.split("[^a-z-]", line)[0] not in NOT_HERE]
+    sys.path.insert(0, root)  # even if it is there already: %run takes one away at its end
+    # What is there and new enough is left as it is.
+    return subprocess.call([sys.executable, "-m", "pip", "install", "--quiet"] + needed)
 
 
 def examine(root):
@@ -476,6 +495,8 @@ def main(arguments):
         check_python(sys.version_info, sys.executable)
         if "--doctor" in arguments:
             return examine(ROOT)
+        if "--here" in arguments:
+            return install_here(ROOT)
         import importlib.util
 
         check_venv_module(importlib.util.find_spec)

@@ -1,7 +1,6 @@
-"""The map of the course: what each lecture and lab builds, what needs what, how many minutes it takes.
+"""The map of the course as a picture and as a list, and how long a lecture takes.
 
-Lecture 0 draws it and lists what there is; `python -m headroom map` writes docs/course_map.png for the README. The
-table below is the course as it is laid out; what exists is seen from the notebooks, and so are their minutes.
+Lecture 0 shows both; `python -m headroom map` writes docs/course_map.png for the README.
 """
 
 import re
@@ -16,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from headroom.course import BY_NAME, COURSE, Piece, existing, minutes, needed
 from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
 PICTURE = Path("docs") / "course_map.png"
@@ -23,81 +23,9 @@ FURTHER = "## Further: "  # begins a section beside a lecture's core path, which
 STORED = "Headroom"  # under which the picture keeps what existed when it was drawn
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A lecture or a lab as it is laid out.
-
-    Attributes:
-        name: how its file (a lecture) or folder (a lab) starts: "03", "lab02".
-        title: short.
-        builds: what one has built at its end.
-        minutes: as "30" or "60–90", until its notebook says it.
-        needs: names of the pieces that come before; what those need is not repeated.
-        place: row and column on the map; None: under the lecture that a lab needs.
-    """
-
-    name: str
-    title: str
-    builds: str
-    minutes: str
-    needs: tuple[str, ...]
-    place: tuple[int, int] | None = None
-
-    @property
-    def is_lab(self) -> bool:
-        return self.name.startswith("lab")
-
-    @property
-    def called(self) -> str:
-        """Such as "Lecture 3" or "Lab 2"."""
-        return f"{'Lab' if self.is_lab else 'Lecture'} {int(self.name[-2:])}"
-
-    def notebook(self, course: Path) -> Path | None:
-        """Its notebook, if it exists."""
-        pattern = f"labs/{self.name}_*/*.ipynb" if self.is_lab else f"lectures/{self.name}_*.ipynb"
-        return next(iter(sorted(course.glob(pattern))), None)
-
-
-COURSE = (
-    Piece("00", "Start here", "the finished thing, one step of attention, how checks work", "15", (), (0, 0)),
-    Piece("01", "Queries, keys and values", "why attention; one word by hand, then matrices", "25", ("00",), (0, 1)),
-    Piece("02", "Scores, softmax and masks", "dot product, √d_k, softmax, temperature, masks", "25", ("01",), (0, 2)),
-    Piece("03", "Multi-head self-attention", "heads by loop, then by reshape; W_O; cost", "30", ("02",), (1, 1)),
-    Piece("04", "Positional encoding", "sines and cosines, learned, rotary; extrapolation", "30", ("03",), (1, 0)),
-    Piece("05", "LayerNorm and residuals", "which axis; pre-norm against post-norm", "30", ("03",), (1, 2)),
-    Piece("06", "The encoder", "feed-forward network, block, stack", "25", ("04", "05"), (2, 1)),
-    Piece("07", "The decoder", "causal mask, cross-attention, decoding, KV cache", "30", ("06",), (3, 0)),
-    Piece("08", "The whole Transformer", "reads dates in many languages, writes ISO 8601", "35", ("07",), (4, 0)),
-    Piece("09", "Vision Transformer", "patches, [class], trains on digits; rollout", "35", ("06",), (3, 2)),
-    Piece("10", "Beyond ViT", "fewer keys (PVT), windows (Swin), a fair control", "35", ("09",), (4, 2)),
-    Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", "30", ("05",), (2, 2)),
-    Piece("12", "Case files", "broken programs: symptom, hunt, fix, price", "30", ("08", "09"), (4, 1)),
-    Piece("13", "A language model", "next-token loss, n-grams to beat, sampling, Llama's parts", "40", ("08",), (5, 0)),
-    Piece("14", "What a head has learned", "induction heads: found, ablated, patched", "35", ("13",), (5, 1)),
-    Piece("lab01", "Attention", "Q, K, V; scores; attention with a mask", "60–90", ("02",)),
-    Piece("lab02", "Multi-head self-attention", "split, attend, merge, project", "60–90", ("03",)),
-    Piece("lab03", "Positional encoding", "the table of sines and cosines", "60–90", ("04",)),
-    Piece("lab04", "LayerNorm", "LayerNorm from its definition; RMSNorm", "60–90", ("05",)),
-    Piece("lab05", "Encoder", "feed-forward, pre-norm block, encoder", "60–90", ("06",)),
-    Piece("lab06", "Decoder", "masks, cross-attention, decoding, KV cache", "60–90", ("07",)),
-    Piece("lab07", "ViT", "patches, [class], a ViT trained on digits", "60–90", ("09",)),
-    Piece("lab08", "Case files", "five broken programs to mend", "60–90", ("12",)),
-    Piece("lab09", "Backpropagation", "softmax, LayerNorm, attention backwards", "60–90", ("11",)),
-    Piece("lab10", "Language model", "loss, sampling, SwiGLU, grouped queries", "60–90", ("13",)),
-    Piece("lab11", "Find the head", "induction score, ablation, patching", "60–90", ("14",)),
-)
-BY_NAME = {piece.name: piece for piece in COURSE}
-
 WIDE, TALL, LAB = 3.35, 0.9, 0.4  # of a lecture's box, and the height of a lab's, in inches
 ACROSS, DOWN = 3.75, 1.78  # from one box to the next
 ABSENT = "#6B6B6B"  # text about what does not exist yet; its contrast on white is above 5
-
-
-def existing(course: Path) -> list[Piece]:
-    """The pieces whose notebooks are in the course's folder, each lab behind the lecture that it follows."""
-    labs = {piece.needs[-1]: piece for piece in COURSE if piece.is_lab}
-    ordered = [listed for piece in COURSE if not piece.is_lab for listed in (piece, labs.get(piece.name)) if listed]
-    return [piece for piece in ordered if piece.notebook(course)]
 
 
 @dataclass
@@ -145,19 +73,6 @@ def length(notebook: nbformat.NotebookNode) -> tuple[Length, Length]:
     return core, further
 
 
-def minutes(piece: Piece, course: Path) -> str:
-    """How long it takes: what its first cell says ("About 30 minutes", "60 to 90 minutes"), or else the plan.
-
-    A test holds what a lecture says to its `length`.
-    """
-    path = piece.notebook(course)
-    if path is None:
-        return piece.minutes
-    first = nbformat.read(path, as_version=4).cells[0].source
-    found = re.search(r"(\d+)(?: (?:to|–|-) (\d+))? minutes", first)
-    return "–".join(filter(None, found.groups())) if found else piece.minutes
-
-
 def contents(course: Path) -> str:
     """What exists, as a Markdown table with links from lectures/: what it builds, minutes, what it needs."""
     lines = ["| | you build | minutes | you need before |", "|---|---|--:|---|"]
@@ -165,18 +80,10 @@ def contents(course: Path) -> str:
         notebook = piece.notebook(course)
         assert notebook is not None  # it exists
         path = notebook.relative_to(course).as_posix()
-        needs = ", ".join(needed.called.lower() for needed in _needed(piece, course)) or "nothing"
+        needs = ", ".join(one.called.lower() for one in needed(piece, course)) or "nothing"
         link = f"[{piece.called} · {piece.title}](../{path})"
         lines.append(f"| {link} | {piece.builds} | {minutes(piece, course)} | {needs} |")
     return "\n".join(lines)
-
-
-def _needed(piece: Piece, course: Path) -> list[Piece]:
-    """The lectures before it; in place of one that does not exist yet, those that this one needs."""
-    found = []
-    for needed in (BY_NAME[name] for name in piece.needs):
-        found += [needed] if needed.notebook(course) else _needed(needed, course)
-    return sorted(set(found), key=COURSE.index)
 
 
 def course_map(course: Path) -> Figure:

@@ -9,7 +9,7 @@ FIRST_NOTEBOOK = Path("lectures") / "00_start_here.ipynb"
 STATE = ".headroom"
 # What of the course's folder the file browser does not show to students, who have lectures/ and labs/ to see.
 MACHINERY = (
-    *("autograder", "benchmarks", "docs", "examples", "headroom", "jupyter", "solutions", "tests", "website"),
+    *("autograder", "benchmarks", "binder", "docs", "examples", "headroom", "jupyter", "solutions", "tests", "website"),
     *("autograded", "feedback", "integrity", "submitted", "report", "build", "node_modules", "*.egg-info"),
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"),
     *("Makefile", "development.mk", "bootstrap.py", "constraints.txt", "environment.yml", "pyproject.toml"),
@@ -99,7 +99,12 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
     # Imported only now: Jupyter reads these variables as it is imported.
     from jupyterlab.labapp import LabApp
 
-    arguments = [f"--ServerApp.root_dir={course}", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK.as_posix()}"]
+    from headroom.start_page import standing
+
+    begun = any(piece["done"] for piece in standing(course)["pieces"])
+    # The first time on the first notebook; later on the map of what is done, with what was open beside it.
+    front = "/lab" if begun else f"/lab/tree/{FIRST_NOTEBOOK.as_posix()}"
+    arguments = [f"--ServerApp.root_dir={course}", f"--LabApp.default_url={front}"]
     if not instructor:
         arguments += [f"--ContentsManager.hide_globs={name}" for name in (*ALWAYS_HIDDEN, *MACHINERY)]
     if port is not None:

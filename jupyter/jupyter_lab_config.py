@@ -1,5 +1,8 @@
 # ruff: noqa: F821
-"""How the course's JupyterLab is set up. `python -m headroom lab` reads it; labconfig/ holds settings."""
+"""How the course's JupyterLab is set up. `python -m headroom lab` reads it; labconfig/ holds settings, labextensions/
+what is shown of the course itself."""
+
+from pathlib import Path
 
 # Nothing asks the internet by itself.
 c.LabApp.news_url = None
@@ -12,3 +15,6 @@ c.ServerApp.answer_yes = True
 
 # Looking for language servers would start npm, which writes into the home folder.
 c.LanguageServerManager.autodetect = False
+
+# What shows the page with the course's map; what it shows is answered by jupyter_server_config.d/.
+c.LabApp.extra_labextensions_path = [str(Path(__file__).parent / "labextensions")]

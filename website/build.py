@@ -38,10 +38,13 @@ STATE = "application/vnd.jupyter.widget-state+json"
 SECTIONS = {
     "lectures": ("Lectures", "Each as it ran from top to bottom; its widgets go on working here."),
     "labs": ("Labs", "To read here. They are filled in, and checked, in JupyterLab: `make lab`."),
-    "docs": ("Documents", "For instructors and contributors."),
+    "docs": ("Documents", "For students, instructors and contributors."),
+    "benchmarks": ("Measurements", "What the benchmarks found, each with its command."),
 }
-DOCUMENTS = ("docs/*.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+DOCUMENTS = ("docs/start-here.md", "docs/students.md", "docs/*.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+MEASUREMENTS = "benchmarks/results/*.md"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:)([^)\s#]*)(?:#([^)]*))?\)")
+PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 FIGURE = re.compile(r'width="(?P<width>\d+)"(?P<style>[^>]*?) src="data:image/png;base64,(?P<png>[^"]+)"')
 PAD = """
 from headroom.data import embedded_digits
@@ -76,9 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def pages() -> list[str]:
     """Every page but the home page, as paths within the course."""
-    documents = [path for pattern in DOCUMENTS for path in sorted(COURSE.glob(pattern))]
-    notebooks = [*sorted(COURSE.glob("lectures/*.ipynb")), *sorted(COURSE.glob("labs/*/*.ipynb"))]
-    return [path.relative_to(COURSE).as_posix() for path in (*notebooks, *documents)]
+    patterns = ("lectures/*.ipynb", "labs/*/*.ipynb", *DOCUMENTS, MEASUREMENTS)
+    found = [path.relative_to(COURSE).as_posix() for pattern in patterns for path in sorted(COURSE.glob(pattern))]
+    return list(dict.fromkeys(found))
 
 
 class Book:
@@ -102,7 +105,8 @@ class Book:
         self.lay_notebook("index.ipynb", "index.ipynb", self.executed("index.ipynb", home))
         for page, source in self.sources.items():
             if page.endswith(".md"):
-                self.write(source, self.linked((COURSE / page).read_text(encoding="utf-8"), page))
+                text = (COURSE / page).read_text(encoding="utf-8")
+                self.write(source, self.pictured(self.linked(text, page), page))
                 continue
             notebook = nbformat.read(COURSE / page, as_version=4)
             self.lay_notebook(page, source, self.executed(page, notebook) if page.startswith("lectures/") else notebook)
@@ -255,6 +259,18 @@ class Book:
         code = re.compile(r"(```.*?```|`[^`\n]*`(?!\]))", re.DOTALL)
         parts = code.split(text)
         return "".join(part if code.fullmatch(part) else LINK.sub(lead, part) for part in parts)
+
+    def pictured(self, text: str, page: str) -> str:
+        """A document's text, whose pictures are those of the course, laid beside it."""
+
+        def lay(match: re.Match[str]) -> str:
+            words, path = match.groups()
+            target = Path(os.path.normpath((COURSE / page).parent / path))
+            name = target.relative_to(COURSE).as_posix()
+            self.write(name, target.read_bytes())
+            return f"![{words}]({os.path.relpath(name, Path(self.sources[page]).parent)})"
+
+        return PICTURE.sub(lay, text)
 
     def lay_indexes(self) -> None:
         """Write each section's list of pages, and hang the sections under the home page."""
