@@ -86,9 +86,7 @@ def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     return reference.next_probabilities(*inputs)
 
 
-def by_hand(
-    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0, /
-) -> Tensor:
+def by_hand(logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0, /) -> Tensor:
     """The probabilities, step by step."""
     warm = logits / temperature
     count = warm.size(-1) if top_k is None else min(top_k, warm.size(-1))
