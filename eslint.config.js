@@ -18,7 +18,7 @@ export default [
     },
   },
   {
-    files: ["headroom/widgets/**/*.js", "website/**/*.js"],
+    files: ["headroom/widgets/**/*.js", "jupyter/**/*.js", "website/**/*.js"],
     languageOptions: { globals: globals.browser },
     rules: { "max-lines": ["error", 500], "max-lines-per-function": ["error", 80] },
   },

@@ -89,13 +89,20 @@ class _Writer(nn.Module):
         before: `(blocks, max_tokens, n_vocabulary, n_vocabulary)`, what a token at a place adds there and at all places
             after it, in each block.
         drift: what a token adds grows by this share of it from call to call with one cache.
+        calls: how often it may be called for one text.
     """
 
-    def __init__(self, rows: np.ndarray, before: np.ndarray, drift: float = 0.0):
+    def __init__(self, rows: np.ndarray, before: np.ndarray, drift: float = 0.0, calls: int | None = None):
         super().__init__()
+        self.calls = calls
+        self.renew()
         self.rows, self.before, self.drift = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy()), drift
         self.blocks = nn.ModuleList(nn.Identity() for _ in before)
         self.max_tokens = rows.shape[1]
+
+    def renew(self) -> None:
+        """Begin with another text."""
+        self.n_calls = 0
 
     def forward(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """Token ids (batch, tokens), without those in the cache → logits of what follows each of them."""
@@ -113,6 +120,9 @@ class _Writer(nn.Module):
         end = start + ids.size(1)
         if end > self.max_tokens:
             raise ValueError(f"a sequence of {end} tokens is longer than max_tokens={self.max_tokens}")
+        self.n_calls += 1
+        if self.calls is not None and self.n_calls > self.calls:
+            raise RuntimeError(f"the model is called more than {self.calls} times, once for each token to write")
         places = torch.arange(start, end)
         logits = self.rows[:, places]
         for number, table in enumerate(self.before):
@@ -628,6 +638,10 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
             return {}
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
+    if how.get("shared"):
+        for writer in [value for value in inputs if isinstance(value, _Writer)]:
+            _called(call, inputs, weights, case)  # the same model has written a text before
+            writer.renew()
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [-value if value.is_floating_point() else value for value in inputs[:1]]}
     return _result(_called(call, inputs, weights, case), case)[0]

@@ -83,10 +83,11 @@ class Standing(APIHandler):
         await self.finish(json.dumps(await asyncio.to_thread(standing, course)))
 
 
-def _jupyter_server_extension_points() -> list[dict[str, str]]:
+# Jupyter Server calls these two by name.
+def _jupyter_server_extension_points() -> list[dict[str, str]]:  # pyright: ignore[reportUnusedFunction]
     return [{"module": "headroom.start_page"}]
 
 
-def _load_jupyter_server_extension(app: ServerApp) -> None:
+def _load_jupyter_server_extension(app: ServerApp) -> None:  # pyright: ignore[reportUnusedFunction]
     address = url_path_join(app.web_app.settings["base_url"], "headroom", "course")
     app.web_app.add_handlers(".*$", [(address, Standing)])

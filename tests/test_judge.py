@@ -76,6 +76,7 @@ def test_one_result_where_two_are_wanted_is_said():
     assert verdict.score == 0 and "it should return two tensors" in verdict.headline and "Tensor" in verdict.headline
     assert "(NoneType, NoneType)" in judged(SPLIT, lambda x: (None, None)).headline
     assert "returns a tuple of 3" in judged(SPLIT, lambda x: (x, x, x)).text()
+    assert "returns one result; should return two tensors" in judged(SPLIT, lambda x: (x.clamp(max=0),)).text()
 
 
 def test_the_first_difference_names_the_part_and_draws_it():

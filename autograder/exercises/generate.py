@@ -23,6 +23,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         drift, offset = (0.75 if tag == "kept" else 0.0), kwargs.pop("offset", 0.0)
         room = begun + n_tokens - 1 if tag == "limit" else 2 * (begun + n_tokens)
         model, ids = _model(source, batch, begun, 9, room, 2, drift, offset)
+        model |= {"calls": n_tokens} if tag == "limit" else {}
         label = f"batch {batch}, begun with {begun} tokens, n_tokens {n_tokens}, max_tokens {room}"
         label += ", what is read again is another number" if drift else ""
         label += f", logits about {offset:,.0f}" if offset else ""
@@ -33,6 +34,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", rng, 4, 3, 6),
         case("values", rng, 5, 1, 4),
         case("values", rng, 3, 5, 4, offset=LARGE, single=False),
+        case("values", rng, 4, 2, 3, offset=-LARGE, single=False),
         case("kept", visible, 3, 4, 5, visible=True),
         case("kept", rng, 2, 3, 6),
         case("kept", rng, 4, 2, 5),
@@ -76,13 +78,20 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     model, ids, n_tokens = inputs
-    return reference.LanguageModel.generate(probe.made(model), ids, n_tokens, top_k=1)
+    return reference.LanguageModel.generate(_renewed(model), ids, n_tokens, top_k=1)
+
+
+def _renewed(model: Any) -> Any:
+    """The model, as if it had not been called yet: the judge has one for the right answer and for every mistake."""
+    model = probe.made(model)
+    model.renew()
+    return model
 
 
 def variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
     """Writing with mistakes switched on, as the `key`s of the list below name them."""
     model, ids, n_tokens = inputs
-    model = probe.made(model)
+    model = _renewed(model)
     on = {slip.removeprefix("generate.") for slip in slips}
     text, new, written = ids, ids, list[Tensor]()
     if "last_of_the_beginning" in on:

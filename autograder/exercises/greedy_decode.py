@@ -65,7 +65,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("stop", visible, [2, 3], 7, visible=True),
         case("stop", rng, list(map(int, rng.permutation([1, 2, 4]))), 8),
         case("values", rng, [None] * 5, 4, offset=LARGE, single=False),
-        case("ends", rng, [3, 1, None], 4, offset=LARGE, single=False),
+        case("ends", rng, [3, 1, None], 4, offset=-LARGE, single=False),
         case("stop", rng, [2, 1], 3, n_target=MANY),
         case("limit", rng, [None, None, 1, None, None], 1),
         case("limit", rng, [4], 4),

@@ -57,17 +57,19 @@ def roles(build: Build) -> reading.Roles:
     return found
 
 
-def _narrow_rows(seen: Evidence) -> set[int]:
-    """How many rows the maps of keys and values may have, from what their names and shapes say."""
+def _widths(seen: Evidence, d_model: int) -> set[int]:
+    """How wide keys and values are, from the shapes of the maps that are named so; a bare matrix may lie either way."""
     named = (p for p in seen.parameters if len(p.shape) == 2 and reading.role_of(p.name) in ("k", "v"))
-    return {p.shape[0 if p.name.endswith("weight") else 1] for p in named}
+    return {
+        p.shape[0] if p.name.endswith("weight") else next((n for n in p.shape if n != d_model), d_model) for p in named
+    }
 
 
 def as_wide_as_queries(seen: Evidence) -> bool:
     d_model, n_heads, n_groups = seen.cases[0].built_with
-    return n_groups < n_heads and _narrow_rows(seen) == {d_model}
+    return n_groups < n_heads and _widths(seen, d_model) == {d_model}
 
 
 def of_another_number(seen: Evidence) -> bool:
     d_model, n_heads, n_groups = seen.cases[0].built_with
-    return _narrow_rows(seen) == {d_model // n_groups} != {n_groups * d_model // n_heads}
+    return _widths(seen, d_model) == {d_model // n_groups} != {n_groups * d_model // n_heads}

@@ -76,14 +76,17 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     top_k = max(1, min(n - 1, int(rng.integers(2, 5)))) if options in ("top_k", "all three") else None
     top_p = top_p_between(rng, logits, temperature, top_k) if options in ("top_p", "all three") else 1.0
     tag = {"none": "all", "all three": "both"}.get(options, options)
-    return Case(tag, "", (logits, temperature, top_k, top_p))
+    given, defaults = [temperature, top_k, top_p], [1.0, None, 1.0]
+    while given and given[-1] == defaults[len(given) - 1]:  # left out, as a caller would
+        given.pop()
+    return Case(tag, "", (logits, *given))
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:
     return reference.next_probabilities(*inputs)
 
 
-def by_hand(logits: Tensor, temperature: float, top_k: int | None, top_p: float, /) -> Tensor:
+def by_hand(logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0, /) -> Tensor:
     """The probabilities, step by step."""
     warm = logits / temperature
     count = warm.size(-1) if top_k is None else min(top_k, warm.size(-1))

@@ -48,8 +48,10 @@ AXES = (Axis("batch", most=5), Axis("questions", long=70), Axis("n_vocabulary", 
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    """Any text, in which a token may well follow itself."""
     batch, questions, n_vocabulary = sizes.values()
-    return Case("shift", "", _text(rng, (batch, questions + 1, n_vocabulary), 2.0))
+    logits, _ = _text(rng, (batch, questions + 1, n_vocabulary), 2.0)
+    return Case("shift", "", (logits, rng.integers(n_vocabulary, size=logits.shape[:2])))
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> Tensor:

@@ -168,7 +168,9 @@ def _shape(comparison: Comparison) -> tuple[bool, str]:
             instead = in_place_of_result(outcome.type)
             return False, f"should return {exercise.returns}; returns {instead}".rstrip(".")
         if len(outcome.shapes) != len(wanted):
-            return False, f"returns {len(outcome.shapes)} results; should return {exercise.returns}"
+            n_results = len(outcome.shapes)
+            count = "one result" if n_results == 1 else f"{n_results} results"
+            return False, f"returns {count}; should return {exercise.returns}"
         for name, shape, right in zip(exercise.parts or ("a result",), outcome.shapes, wanted, strict=True):
             if shape != right:
                 remedy = f", should be {right}" if case.visible else f"; it should be {exercise.returns}"

@@ -59,7 +59,7 @@ def _by_shape(comparison: Comparison) -> list[str]:
         seen = [
             (outputs[n], answer[n].detach().numpy())
             for outputs, answer in zip((outcome.output for outcome in outcomes), comparison.expected, strict=True)
-            if outputs is not None and answer is not None and outputs[n].shape != tuple(answer[n].shape)
+            if outputs and answer and n < len(outputs) and outputs[n].shape != tuple(answer[n].shape)
         ]
         if len(seen) > 1 and (how := relations.reshaped(seen)):
             return [f"{capitalised(name) if name == 'the result' else name} {how}"]

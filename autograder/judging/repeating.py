@@ -9,7 +9,7 @@ from torch import Tensor
 
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
-from autograder.judging.comparing import Comparison, near, reference, same_shapes
+from autograder.judging.comparing import Comparison, all_gradient_gaps, near, reference, same_shapes
 from autograder.judging.replies import Arrays, StudentError
 from autograder.judging.wording import difference
 
@@ -219,11 +219,23 @@ def _of_module(comparison: Comparison, i: int) -> list[str]:
     sentences = []
     if run.parameters[i] and not trial.exercise.needs:
         sentences.append(f"`{next(iter(run.parameters[i]))}` is among the parameters")
+    sentences += [f"nothing depends on `{name}`, which is among the parameters" for name in _idle(comparison)[:1]]
     (reply,) = trial.replies({"do": "look", "cases": [run.request(i)], "device": "meta"}, 1)
     error = trial.outcome(reply).error
     if error and all(word in error.message for word in ("device", "cpu", "meta")):
         sentences.append("a tensor stays where it was when the module is moved with `.to(device)`")
     return sentences
+
+
+def _idle(comparison: Comparison) -> list[str]:
+    """Parameters that no gradient reaches in any case, where all gradients that are wanted come out right."""
+    run = comparison.run
+    reached = dict[str, bool]()
+    for outcome, right in zip(run.outcomes, comparison.right, strict=True):
+        for name, gradient in (outcome.weight_gradients or {}).items() if right else ():
+            reached[name] = reached.get(name, False) or gradient is not None
+    idle = [name for name, is_reached in reached.items() if not is_reached]
+    return idle if idle and not any(all_gradient_gaps(run, comparison.expected).values()) else []
 
 
 def _has_floats(case: Case) -> bool:

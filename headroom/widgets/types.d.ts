@@ -692,9 +692,13 @@ export namespace DecodingStepper {
   interface Facts {
     n_layers: number;
     n_heads: number;
+    /** Whether the model goes on after the text; else it writes another one. */
+    continues: boolean;
     tokens: string[];
-    eos: number;
-    bos: number;
+    /** How many tokens, the first ones, stand for no text. */
+    special: number;
+    eos: number | null;
+    bos: number | null;
     max_tokens: number;
     max_beams: number;
     max_source: number;

@@ -184,3 +184,24 @@ class AMapForEachGroup(nn.Module):
         q = torch.stack([query(x) for query in self.queries], dim=1)
         of_head = [head // self.shared for head in range(q.size(1))]
         return self.merge(attention(q, k[:, of_head], v[:, of_head], mask)[0].transpose(1, 2).flatten(2))
+
+
+@answers("GroupedQueryAttention")
+class MatricesOfOutputsByInputs(nn.Module):
+    """Bare matrices that lie as those of nn.Linear do."""
+
+    def __init__(self, d_model, n_heads, n_groups):
+        super().__init__()
+        self.d_head, self.n_shared = d_model // n_heads, n_heads // n_groups
+        narrow = n_groups * self.d_head
+        self.wq, self.wk, self.wv, self.wo = (
+            nn.Parameter(torch.randn(width, d_model) / math.sqrt(d_model))
+            for width in (d_model, narrow, narrow, d_model)
+        )
+
+    def forward(self, x, mask=None, cache=None):
+        q, k, v = ((x @ w.T).unflatten(-1, (-1, self.d_head)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        if cache is not None:
+            k, v = cache.append(k, v)
+        k, v = (part.repeat_interleave(self.n_shared, dim=1) for part in (k, v))
+        return attention(q, k, v, mask)[0].transpose(1, 2).flatten(2) @ self.wo.T

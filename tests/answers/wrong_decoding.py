@@ -363,3 +363,14 @@ def argmax_over_the_batch(next_logits, start, end, max_tokens, batch):
         ended |= token == end
         tokens = torch.cat([tokens, token[:, None]], dim=1)
     return tokens[:, 1:]
+
+
+@answers("greedy_decode")
+def best_of_those_above_a_floor(next_logits, start, end, max_tokens, batch):
+    tokens = torch.full((batch, 1), start)
+    ended = torch.zeros(batch, dtype=torch.bool)
+    while tokens.size(1) <= max_tokens and not ended.all():
+        token = next_logits(tokens)[:, -1].clamp(min=-1e4).argmax(dim=-1).masked_fill(ended, end)
+        ended |= token == end
+        tokens = torch.cat([tokens, token[:, None]], dim=1)
+    return tokens[:, 1:]

@@ -251,3 +251,33 @@ def nothing(model, ids, n_tokens):
     cache, new = caches(model), ids
     for _ in range(n_tokens):
         new = model(new, cache)[:, -1:].argmax(dim=-1)
+
+
+@answers("generate")
+def cache_kept_on_the_model(model, ids, n_tokens):
+    if not hasattr(model, "kept"):
+        model.kept = caches(model)
+    new, written = ids, []
+    for _ in range(n_tokens):
+        new = model(new, model.kept)[:, -1:].argmax(dim=-1)
+        written.append(new)
+    return torch.cat(written, dim=1)
+
+
+@answers("generate")
+def asks_twice(model, ids, n_tokens):
+    cache, new, written = caches(model), ids, []
+    for _ in range(n_tokens):
+        n_vocabulary = model(new, caches(model)).size(-1)
+        new = model(new, cache)[:, -1:].argmax(dim=-1).clamp(max=n_vocabulary - 1)
+        written.append(new)
+    return torch.cat(written, dim=1)
+
+
+@answers("generate")
+def best_of_those_above_a_floor(model, ids, n_tokens):
+    cache, new, written = caches(model), ids, []
+    for _ in range(n_tokens):
+        new = model(new, cache)[:, -1:].clamp(min=-1e4).argmax(dim=-1)
+        written.append(new)
+    return torch.cat(written, dim=1)

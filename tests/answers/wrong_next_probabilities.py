@@ -284,3 +284,13 @@ def no_none(logits, temperature=1.0, top_k=None, top_p=1.0):
     logits = logits / temperature
     last = logits.topk(min(top_k, logits.size(-1))).values[:, -1:]
     return top_p_of(logits.masked_fill(logits < last, float("-inf")).softmax(-1), top_p)
+
+
+@answers("next_probabilities")
+def another_default(logits, temperature=0.7, top_k=None, top_p=1.0):
+    return top_p_of(top_k_of(logits / temperature, top_k).softmax(-1), top_p)
+
+
+@answers("next_probabilities")
+def nucleus_by_default(logits, temperature=1.0, top_k=None, top_p=0.9):
+    return top_p_of(top_k_of(logits / temperature, top_k).softmax(-1), top_p)

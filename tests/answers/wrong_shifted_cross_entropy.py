@@ -168,3 +168,9 @@ def smoothed(logits, ids):
 @answers("shifted_cross_entropy")
 def likeliest_token(logits, ids):
     return -logits[:, :-1].log_softmax(-1).amax(-1).mean()
+
+
+@answers("shifted_cross_entropy")
+def repeated_tokens_do_not_count(logits, ids):
+    targets = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -100)
+    return F.cross_entropy(logits[:, :-1].transpose(1, 2), targets)

@@ -221,3 +221,13 @@ class OnlyThreeAxes(Maps):
 class Nothing(Maps):
     def forward(self, x):
         self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+@answers("SwiGLU")
+class FourthMap(Maps):
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        self.skip = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))

@@ -41,6 +41,7 @@ test("words", () => {
   assert.equal(number(-1.234), "−1.23");
   assert.deepEqual([list(["a"]), list(["a", "b"]), list(["a", "b", "c"])], ["a", "a and b", "a, b and c"]);
   assert.deepEqual([capital("head"), sayHead(0), sayHead(null), visible(" ")], ["Head", "head 1", "mean of heads", "␣"]);
+  assert.deepEqual(["", " ", " get", "\n        ", "a b", "end "].map(visible), ["␣", "␣", "␣get", "⏎␣×8", "a b", "end␣"]);
 });
 
 test("ink on every colour of the map for amounts has a contrast of at least 4.5", () => {

@@ -1,4 +1,4 @@
-"""Watch a Transformer write, token by token. The front end is view.js."""
+"""Watch a Transformer or a language model write, token by token. The front end is view.js."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import numpy as np
 import torch
 import traitlets as t
 
-from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
-from headroom.reference import Transformer
+from headroom.data import BOS, SOURCE, TARGET, BytePairEncoding, Vocabulary
+from headroom.data.vocabulary import SPECIAL
+from headroom.reference import LanguageModel, Transformer
 from headroom.widgets.base import Widget, choice, index, index_or_none
 from headroom.widgets.decoding_stepper.searches import (
     READY_SEEDS,
+    Answering,
+    Continuing,
     Found,
     Hypothesis,
     Prefix,
@@ -40,10 +43,12 @@ MAX_TYPED = 8  # texts that the reader has typed
 
 
 class DecodingStepper(Widget):
-    """A text decoded step by step by a Transformer: candidates, cross-attention, cache, and the tree of beam search.
+    """A text decoded step by step by a model: candidates, attention, cache, and the tree of beam search.
 
-    Each step shows the probability of every candidate, where cross-attention looks in the source, and what a cache of
-    keys and values saves. Methods are those of `headroom.reference`: greedy, sampling with a temperature, beam search.
+    A Transformer reads a text and writes another; a language model goes on after the text. Each step shows the
+    probability of every candidate, where it looks (a Transformer's cross-attention in the source, a language model's
+    attention in all that stands before), and what a cache of keys and values saves. Methods are those of
+    `headroom.reference`: greedy, sampling with a temperature, beam search.
     The reader may take another candidate than the model's; the model then goes on from there. They may also type a text
     of their own.
 
@@ -57,17 +62,18 @@ class DecodingStepper(Widget):
     be read, observed and set; `selection` has them all, with what they lead to.
 
     Args:
-        model: a Transformer on any device, in any mode.
+        model: a Transformer or a LanguageModel, on any device, in any mode.
         texts: what it may read; one text, or several to choose from.
-        reads, writes: its vocabularies.
+        reads, writes: its vocabularies; a language model reads what it writes.
         max_tokens: stop after so many, ended or not.
-        method, temperature, seed, beams: how to decode. Sampling writes what `sample_decode` draws for this one text
-            with a generator of this seed on the CPU; beam search what `beam_decode` finds.
+        method, temperature, seed, beams: how to decode. Sampling writes what `sample_decode`, or the language
+            model's `generate`, draws for this one text with a generator of this seed on the CPU; beam search what
+            `beam_decode` finds.
         step: what to show first; negative counts from the end.
-        layer, head: whose cross-attention; `head` None: the mean of all heads.
+        layer, head: whose attention; `head` None: the mean of all heads.
 
     Raises:
-        TypeError: `model` is no Transformer.
+        TypeError: `model` is neither.
         ValueError: an argument has a wrong value, the vocabularies are not the model's, or it answers with NaN.
     """
 
@@ -77,7 +83,7 @@ class DecodingStepper(Widget):
     _facts = t.Dict().tag(sync=True)  # sizes, vocabulary, the texts and the cost of their steps
     _prefixes = t.List().tag(sync=True)  # each [text, token id, …]
     _logits = t.Bytes().tag(sync=True)  # float32, little-endian: (n_target,) each
-    _attention = t.Bytes().tag(sync=True)  # u16, little-endian: (n_layers, n_heads, source_tokens) each
+    _attention = t.Bytes().tag(sync=True)  # u16, little-endian: (n_layers, n_heads, keys) each
     _seeds = t.List().tag(sync=True)  # whose draws follow
     _noise = t.Bytes().tag(sync=True)  # float32, little-endian: (max_tokens, n_target) each
 
@@ -91,7 +97,7 @@ class DecodingStepper(Widget):
     # Of beam search: which of this step's hypotheses is shown, 0 the likeliest.
     hypothesis = choice(t.Int(None, allow_none=True), lambda self, name, value: self._check_hypothesis(value))
     taken = choice(t.List(), lambda self, name, value: self._check_taken(value))  # [[step, token], …], the reader's
-    layer = index(lambda self: self._n_layers)  # of the cross-attention shown
+    layer = index(lambda self: self._n_layers)  # of the attention shown
     head = index_or_none(lambda self: self._n_heads)  # None: the mean of all heads
 
     # A text that the reader has typed; Python takes it and answers with `source`, or with a sentence.
@@ -100,11 +106,11 @@ class DecodingStepper(Widget):
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | LanguageModel,
         texts: str | Sequence[str] = ("4 March 2021", "1 M 2021", "28 de junio de 1987"),
         *,
         reads: Vocabulary = SOURCE,
-        writes: Vocabulary = TARGET,
+        writes: Vocabulary | BytePairEncoding = TARGET,
         max_tokens: int = 12,
         method: str = "greedy",
         temperature: float = 1.0,
@@ -114,14 +120,19 @@ class DecodingStepper(Widget):
         layer: int = -1,
         head: int | None = None,
     ) -> None:
-        if not isinstance(model, Transformer):
-            raise TypeError(f"model is {_a(type(model).__name__)}; it must be a headroom.reference.Transformer")
-        for name, vocabulary, known in (
-            ("reads", reads, model.embed_source.num_embeddings),
-            ("writes", writes, model.embed_target.num_embeddings),
-        ):
-            if len(vocabulary) != known:
-                raise ValueError(f"{name} has {len(vocabulary)} tokens, but the model was built for {known}")
+        if isinstance(model, Transformer):
+            known = {"reads": (reads, model.embed_source), "writes": (writes, model.embed_target)}
+        elif isinstance(model, LanguageModel):
+            known = {"writes": (writes, model.embed)}
+        else:
+            raise TypeError(
+                f"model is {_a(type(model).__name__)}; it must be a headroom.reference.Transformer or a LanguageModel"
+            )
+        for name, (vocabulary, embed) in known.items():
+            if len(vocabulary) != embed.num_embeddings:
+                raise ValueError(
+                    f"{name} has {len(vocabulary)} tokens, but the model was built for {embed.num_embeddings}"
+                )
         if max_tokens < 1:
             raise ValueError(f"max_tokens={max_tokens} must be at least 1")
         texts = [texts] if isinstance(texts, str) else list(texts)
@@ -130,7 +141,9 @@ class DecodingStepper(Widget):
 
         self._lock = threading.RLock()  # JupyterLab answers the browser in another thread while a cell runs
         self._model = copy.deepcopy(model)
-        self._reads, self._writes, self._max_tokens = reads, writes, max_tokens
+        self._continues = isinstance(model, LanguageModel)  # after the text, in place of another one
+        self._writes, self._max_tokens = writes, max_tokens
+        self._reads = writes if self._continues else reads
         self._readings: dict[str, Reading] = {}
         self._typed: list[str] = []
         self._draws: dict[int, np.ndarray] = {}
@@ -182,7 +195,10 @@ class DecodingStepper(Widget):
 
     @property
     def selected_weights(self) -> np.ndarray:
-        """The cross-attention of this step, of the selected layer and head: float32 `(source_tokens,)`."""
+        """The attention of this step, of the selected layer and head: float32 `(keys,)`.
+
+        The keys are the source's tokens; a language model's are those of the text and of what it has written since.
+        """
         prefix, _ = self._decision()
         heads = self._reading.attention(prefix)[self.layer]
         return heads.mean(axis=0) if self.head is None else heads[self.head].copy()
@@ -190,19 +206,22 @@ class DecodingStepper(Widget):
     def _panels(self) -> list[Panel]:
         likeliest = list(self.probabilities.items())[:8]
         weights = self.selected_weights[None]
-        words = [self._reads.tokens[i] for i in self._reading.ids[0].tolist()]
-        tokens = [token for token, _ in likeliest]
+        words = self._words(self._reading)
+        if self._continues:
+            words += [self._writes.tokens[i] for i in self._decision()[0]]
+        words, tokens = ([_visible(one) for one in some] for some in (words, (token for token, _ in likeliest)))
         return [
             Panel(
                 f"Step {self.step + 1}: probabilities", np.array([[p] for _, p in likeliest]), tokens, [""], values=True
             ),
-            Panel("Cross-attention of this step", weights, [""], words),
+            Panel(f"{'Attention' if self._continues else 'Cross-attention'} of this step", weights, [""], words),
         ]
 
     def _says(self) -> str:
         token, probability = next(iter(self.probabilities.items()))
+        does = "language model goes on after" if self._continues else "Transformer reads"
         return (
-            f"A Transformer reads “{self.source}” and writes, by {self.method} decoding. At step {self.step + 1} its "
+            f"A {does} “{self.source}” and writes, by {self.method} decoding. At step {self.step + 1} its "
             f"likeliest token is “{token}”, with probability {probability:.2f}."
         )
 
@@ -246,7 +265,7 @@ class DecodingStepper(Widget):
         shown, winner = levels[self.step][rank], levels[-1][0].prefix
         prefix = shown.prefix
         if shown.ended:  # the step that ended it
-            return prefix[:-1], EOS
+            return prefix[:-1], prefix[-1]
         if winner[: self.step] == prefix:
             return prefix, winner[self.step]
         for child in levels[self.step + 1]:
@@ -263,7 +282,15 @@ class DecodingStepper(Widget):
         return next(rank for rank, hypothesis in enumerate(level) if hypothesis.prefix == winner[: self.step])
 
     def _text(self, prefix: Prefix) -> str:
-        return self._writes.decode(torch.tensor([prefix], dtype=torch.long).reshape(1, -1))[0]
+        return "".join(self._writes.tokens[i] for i in prefix if i >= self._special)
+
+    def _words(self, reading: Reading) -> list[str]:
+        return [self._reads.tokens[i] for i in reading.ids[0].tolist()]
+
+    @property
+    def _special(self) -> int:
+        """How many tokens, the first ones, stand for no text."""
+        return len(SPECIAL) if isinstance(self._writes, Vocabulary) else 0
 
     def _noise_of(self, seed: int) -> np.ndarray:
         """What decides a draw, `(max_tokens, n_target)`: torch draws the token with the largest probability / noise."""
@@ -283,8 +310,13 @@ class DecodingStepper(Widget):
             raise ValueError("there is nothing to read: a text needs at least one character")
         if len(text) > MAX_SOURCE:
             raise ValueError(f"the text has {len(text)} characters; at most {MAX_SOURCE} are read")
-        ids, _ = self._reads.encode([text])
-        reading = Reading(self._model, ids, self._max_tokens)
+        reads, model = self._reads, self._model
+        ids = reads.encode([text])[0] if isinstance(reads, Vocabulary) else reads.encode(text)[None]
+        reading: Reading
+        if isinstance(model, LanguageModel):
+            reading = Continuing(model, ids, self._max_tokens)
+        else:
+            reading = Answering(model, ids, self._max_tokens)
         searches = [lambda: what_ifs(reading)]
         searches += [lambda width=width: search_beams(reading, width) for width in range(1, MAX_BEAMS + 1)]
         draws = [draw_with(self._noise_of(seed), 1.0) for seed in range(READY_SEEDS)]
@@ -308,18 +340,16 @@ class DecodingStepper(Widget):
             self._facts = {
                 "n_layers": self._n_layers,
                 "n_heads": self._n_heads,
+                "continues": self._continues,
                 "tokens": list(self._writes.tokens),
-                "eos": EOS,
-                "bos": BOS,
+                "special": self._special,
+                "eos": self._reading.eos,
+                "bos": None if self._continues else BOS,
                 "max_tokens": self._max_tokens,
                 "max_beams": MAX_BEAMS,
                 "max_source": MAX_SOURCE,
                 "sources": [
-                    {
-                        "text": text,
-                        "words": [self._reads.tokens[i] for i in reading.ids[0].tolist()],
-                        "costs": reading.costs(),
-                    }
+                    {"text": text, "words": self._words(reading), "costs": reading.costs()}
                     for text, reading in readings.items()
                 ],
             }
@@ -410,6 +440,11 @@ def _check_number(name: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise ValueError(f"{name}={value} must be {low} … {high}")
     return value
+
+
+def _visible(token: str) -> str:
+    """A token for a picture's axis, where a line break would tear it apart."""
+    return token.replace("\n", "⏎").replace("  ", "␣␣")
 
 
 def _a(name: str) -> str:

@@ -33,7 +33,7 @@ export class Answers {
     this.version = 0;
     this.from = DATA.map((name) => model.get(name)); // that this was read from
     this.facts = model.get("_facts");
-    const { n_layers, n_heads, tokens, sources } = this.facts;
+    const { n_layers, n_heads, tokens } = this.facts;
     this.logits = decode(Float32Array, model.get("_logits"));
     this.attention = decode(Uint16Array, model.get("_attention"));
     this.seeds = model.get("_seeds");
@@ -43,7 +43,7 @@ export class Answers {
     let start = 0;
     for (const [i, [which, ...prefix]] of model.get("_prefixes").entries()) {
       this.places.set(`${which}:${prefix}`, { logits: i * tokens.length, attention: start });
-      start += n_layers * n_heads * sources[which].words.length;
+      start += n_layers * n_heads * this.keysOf(which, prefix);
     }
     /** @type {Map<string, T.Search>} */
     this.searched = new Map();
@@ -61,6 +61,11 @@ export class Answers {
   place(which, prefix) {
     return this.places.get(`${which}:${prefix}`);
   }
+  /** How many tokens there are to look at after a prefix. @param {number} which @param {T.Prefix} prefix */
+  keysOf(which, prefix) {
+    const { continues, sources } = this.facts;
+    return sources[which].words.length + (continues ? prefix.length : 0);
+  }
   /** @param {T.Prefix} prefix */
   ended(prefix) {
     return prefix.at(-1) === this.facts.eos;
@@ -73,8 +78,8 @@ export class Answers {
   }
   /** Where the step after a prefix looks; head null: the mean of the heads. @param {number} which @param {T.Prefix} prefix @param {number} layer @param {number | null} head */
   weights(which, prefix, layer, head) {
-    const { attention, facts: { n_heads, sources } } = this;
-    const keys = sources[which].words.length;
+    const { attention, facts: { n_heads } } = this;
+    const keys = this.keysOf(which, prefix);
     const out = new Float32Array(keys);
     const at = this.place(which, prefix);
     if (!at) return null;
@@ -131,7 +136,9 @@ export class Answers {
         }
         const its = this.logitsOf(which, one.prefix);
         if (!its) return { levels, missing: true };
-        logShares(its).forEach((more, token) => ways.push({ prefix: [...one.prefix, token], score: one.score + more, parent, ended: token === eos }));
+        const more = logShares(its);
+        const best = [...more.keys()].sort((a, b) => more[b] - more[a]).slice(0, 2 * width); // no others are shown
+        best.forEach((token) => ways.push({ prefix: [...one.prefix, token], score: one.score + more[token], parent, ended: token === eos }));
       }
       ways.sort((a, b) => b.score - a.score);
       levels.push({ kept: ways.slice(0, width), dropped: ways.slice(width, 2 * width) });
@@ -144,8 +151,10 @@ export class Answers {
     const seen = now.method === "beam" ? this.lookAtBeams(now, which) : this.lookAtText(now, which);
     const logits = this.logitsOf(which, seen.prefix);
     const weights = this.weights(which, seen.prefix, now.layer, now.head);
+    const { continues, sources, tokens } = this.facts;
+    const words = [...sources[which].words, ...(continues ? seen.prefix.map((token) => tokens[token]) : [])].map(visible);
     /** @type {T.Shown} */
-    const view = { now, which, words: this.facts.sources[which].words.map(visible), ...seen, candidates: null };
+    const view = { now, which, words, ...seen, candidates: null };
     if (logits && weights) {
       const logs = logShares(logits);
       const plain = logs.map(Math.exp); // at temperature 1

@@ -1,5 +1,5 @@
 // @ts-check
-/* Cross-attention: where the steps look in the source. */
+/* Where the steps look: a Transformer in the source, by cross-attention, a language model in all that stands before. */
 import { bitmap, prepare } from "../kernel/canvas.js";
 import { colour, css, inkOn } from "../kernel/colours.js";
 import { h, write } from "../kernel/elements.js";
@@ -20,7 +20,7 @@ export class Attention {
     this.parts = parts;
     this.stale = stale;
     /** @type {{ sign: HTMLElement, value: HTMLElement, element: HTMLElement }[]} */
-    this.chips = []; // of the source's characters
+    this.chips = []; // of the tokens that are looked at
   }
   /** @param {T.Shown} _ */
   paintCharacters({ words, candidates: known, now, step, token }) {
@@ -43,10 +43,11 @@ export class Attention {
       write(sign, i === best ? "K" : "");
       write(value, weights ? number(weights[i]) : "–");
     });
+    const text = `${say.answers.facts.continues ? "Text so far" : "Source"}: ${words.join("")}`;
     characters.setAttribute("aria-label", weights
-      ? `Source: ${words.join("")}. Step ${step + 1} looks most at character ${best + 1}, ${words[best]}, weight ${number(weights[best])}. The table has all numbers.` : `Source: ${words.join("")}`);
+      ? `${text}. Step ${step + 1} looks most at ${say.key} ${best + 1}, ${words[best]}, weight ${number(weights[best])}. The table has all numbers.` : text);
     scaleLegend.set(0, high, `Each step's weights go from 0 to their own largest; layer ${now.layer + 1}, ${sayHead(now.head)}.`);
-    alignment.setAttribute("aria-label", `Weights of the steps so far: ${step + 1} rows, ${words.length} characters across. The row of this step${token === null ? "" : `, which writes ${say.sayToken(token)},`} is framed.`);
+    alignment.setAttribute("aria-label", `Weights of the steps so far: ${step + 1} rows, ${words.length} ${say.key}s across. The row of this step${token === null ? "" : `, which writes ${say.sayToken(token)},`} is framed.`);
   }
   /** @param {T.Shown} view @param {Colours} colours */
   paintAlignment(view, colours) {
@@ -62,7 +63,8 @@ export class Attention {
     const shown = all.length - (view.candidates ? 0 : 1);
     if (shown) {
       const picture = bitmap(shown, words.length, (row) => {
-        const values = answers.weights(which, path.slice(0, row), now.layer, now.head) ?? new Float32Array(words.length);
+        const values = new Float32Array(words.length); // an earlier step of a language model had fewer to look at
+        values.set(answers.weights(which, path.slice(0, row), now.layer, now.head) ?? []);
         return { values, low: 0, high: values.reduce((a, b) => Math.max(a, b)) };
       });
       context.drawImage(picture, left, top, words.length * w, shown * ht);
@@ -73,7 +75,7 @@ export class Attention {
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
     context.textAlign = "center";
-    if (w >= 8) words.forEach((word, i) => context.fillText(word, left + (i + 0.5) * w, top - 9));
+    if (w >= 8 && words.every((word) => [...word].length === 1)) words.forEach((word, i) => context.fillText(word, left + (i + 0.5) * w, top - 9));
     context.textAlign = "right";
     const row = all.length - 1;
     all.forEach((one, i) => {

@@ -42,7 +42,8 @@ export class Candidates {
   paintWritten({ path, step, token, beam, now }) {
     const { say, answers, stale, parts: { writtenRow } } = this;
     if (!stale("written", path.slice(0, step), step, token, beam || now.taken)) return;
-    const bos = h("span", { class: "headroom-chip" }, h("span", {}, answers.facts.tokens[answers.facts.bos]));
+    const { bos, tokens } = answers.facts;
+    const before = h("span", { class: "headroom-chip" }, h("span", {}, bos === null ? now.source : tokens[bos]));
     const shown = [...path.slice(0, step), ...(token === null ? [] : [token])];
     const chips = shown.map((one, i) => {
       const yours = !beam && now.taken.some(([at]) => at === i);
@@ -50,7 +51,7 @@ export class Candidates {
       return h("span", { class: `headroom-chip${here ? " headroom-is-now" : ""}`, "data-step": i }, h("b", {}, (here ? "▸" : "") + (yours ? "you" : "")), h("span", {}, say.name(one)));
     });
     if (token === null) chips.push(h("span", { class: "headroom-chip headroom-is-now" }, h("span", {}, "?")));
-    writtenRow.replaceChildren(bos, ...chips);
+    writtenRow.replaceChildren(before, ...chips);
     writtenRow.setAttribute("aria-label", `Written so far: ${say.textOf(shown) || "nothing"}. Arrow keys go a step back and forward.`);
   }
   /** @param {T.Shown} view */

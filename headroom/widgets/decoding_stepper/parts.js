@@ -76,7 +76,7 @@ export function partsOf(facts, unique, table) {
   const treeBox = h("div", { class: "headroom-tree" }, treeTitle, tree, treeNote);
   const cache = h("div", { "data-part": "cache" });
   const cost = h("div", { "data-part": "cost" });
-  const root = h("div", { class: "headroom-widget headroom-decoding-stepper", role: "group", "aria-label": "Decoding stepper" },
+  const root = h("div", { class: `headroom-widget headroom-decoding-stepper${facts.continues ? " headroom-continues" : ""}`, role: "group", "aria-label": "Decoding stepper" },
     h("div", { class: "headroom-controls" }, field("Text", inputs.sourceSelect), pair(field("Your own", inputs.ownText), inputs.readButton)),
     inputs.problem,
     h("div", { class: "headroom-controls" }, field("Method", inputs.method.input), inputs.sampling, inputs.beaming),
@@ -85,11 +85,11 @@ export function partsOf(facts, unique, table) {
     live.element,
     h("div", { class: "headroom-body" },
       h("div", {}, candidatesTitle, candidates, others, undo),
-      h("div", {}, title("Cross-attention: where this step looks in the source"),
+      h("div", {}, title(facts.continues ? "Attention: where this step looks in the text so far" : "Cross-attention: where this step looks in the source"),
         h("div", { class: "headroom-controls" }, layer.label, field("Head", head.input)),
         characters, alignment, scaleLegend.element)),
     treeBox,
-    h("div", { class: "headroom-cache" }, title("The cache: which keys (K) and values (V) the decoder has"), cache, cost),
+    h("div", { class: "headroom-cache" }, title(`The cache: which keys (K) and values (V) the ${facts.continues ? "model" : "decoder"} has`), cache, cost),
     table.element, helpOf());
   return { root, live, ...inputs, ...steps, writtenRow, candidates, others, undo, candidatesTitle, layer, head, characters, alignment, scaleLegend, tree, treeTitle, treeNote, treeBox, cache, cost };
 }

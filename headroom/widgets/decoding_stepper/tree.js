@@ -76,7 +76,8 @@ export class Tree {
       svg.append(curve);
     }
     const over = !lost && one.ended && level && levels[level - 1].kept[one.parent].ended; // it had ended before
-    const word = level === 0 ? answers.facts.tokens[answers.facts.bos] : over ? "" : say.name(one.prefix[one.prefix.length - 1]);
+    const { bos, tokens } = answers.facts;
+    const word = level === 0 ? (bos === null ? "…" : tokens[bos]) : over ? "" : say.name(one.prefix[one.prefix.length - 1]);
     const sign = h("b");
     const element = h("div", { "data-level": level, ...(lost ? { "data-dropped": row - kept.length } : { "data-rank": row }), "data-score": one.score },
       h("span", {}, sign, word), h("span", { class: "headroom-value" }, logarithm(one.score)));

@@ -1,5 +1,5 @@
 // @ts-check
-/* The front end of headroom.widgets.DecodingStepper.
+/* The front end of headroom.widgets.DecodingStepper: of a Transformer, or of a language model (`facts.continues`).
  *
  * What the model answers depends on the prefix alone, and every answer that Python has computed is here, by its prefix:
  * choosing, drawing and searching happen in this file. Where an answer is missing, Python computes it; until then a
@@ -16,8 +16,8 @@
  *   [data-part=written]              the text so far; takes the focus and the arrow keys; its tokens are [data-step], from 0
  *   [data-part=candidate]            <button> of a candidate: data-token (its name), data-share, data-kept (beam search)
  *   [data-part=undo]                 <button>: back to the model's own choices
- *   [data-part=layer-range], [data-part=head-select]   whose cross-attention
- *   [data-part=characters]           the source; each character is a [data-token], from 0
+ *   [data-part=layer-range], [data-part=head-select]   whose attention
+ *   [data-part=characters]           what is looked at; each character, or token, is a [data-token], from 0
  *   canvas[data-part=alignment]      a row of weights for each step so far
  *   [data-part=tree]                 beam search; takes the focus and the arrow keys; its hypotheses are [data-level][data-rank]
  *   [data-part=cache], [data-part=cost], [data-part=legend], [data-part=live], [data-part=table], [data-part=keys] (<details>)
@@ -30,7 +30,7 @@ import { attentionKeys, bind } from "../kernel/controls.js";
 import { h, memory, tableView, targetOf, uniqueName, write } from "../kernel/elements.js";
 import { cycle, pairs } from "../kernel/numbers.js";
 import { frontEnd } from "../kernel/python.js";
-import { capital, number } from "../kernel/words.js";
+import { capital, number, visible } from "../kernel/words.js";
 import { Answers, DATA } from "./answers.js";
 import { Attention } from "./attention.js";
 import { Cache } from "./cache.js";
@@ -126,8 +126,8 @@ class View {
   ask() {
     const { choice, model, answers } = this;
     const { ownText } = this.parts;
-    const text = ownText.value.trim();
-    if (!text) return this.tell("There is nothing to read yet: write a date, such as 4 March 2021.");
+    const text = answers.facts.continues ? ownText.value : ownText.value.trim(); // there, spaces at the ends are part of it
+    if (!text.trim()) return this.tell(`There is nothing to read yet: write ${answers.facts.continues ? "how a text begins" : "a date, such as 4 March 2021"}.`);
     if (answers.which(text) >= 0) {
       this.tell("");
       return choice.choose({ source: text, step: 0 });
@@ -178,7 +178,7 @@ class View {
     const { facts } = this.answers;
     const { sourceSelect, temperatureRange, temperatureOutput, seedInput, beamsRange, beamsOutput, sampling, beaming, stepButtons, stepRange, stepOutput } = this.parts;
     const texts = facts.sources.map(({ text }) => text);
-    if ([...sourceSelect.options].map((one) => one.value).join("\n") !== texts.join("\n")) sourceSelect.replaceChildren(...texts.map((text) => h("option", { value: text }, text)));
+    if ([...sourceSelect.options].map((one) => one.value).join("\n") !== texts.join("\n")) sourceSelect.replaceChildren(...texts.map((text) => h("option", { value: text }, visible(text))));
     sourceSelect.value = now.source;
     sampling.hidden = now.method !== "sampling";
     beaming.hidden = !beam;

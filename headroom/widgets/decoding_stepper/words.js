@@ -45,8 +45,11 @@ export class Words {
   }
   /** @param {number} token */
   special(token) {
-    const { answers } = this;
-    return /^<.+>$/.test(answers.facts.tokens[token]);
+    return token < this.answers.facts.special;
+  }
+  /** What a step looks at. */
+  get key() {
+    return this.answers.facts.continues ? "token" : "character";
   }
   /** @param {T.Prefix} prefix */
   textOf(prefix) {
@@ -89,11 +92,11 @@ export class Words {
       else text += `${this.sayToken(token)} is ${now.method === "sampling" ? "drawn" : "written"}.`;
     }
     const best = weights.indexOf(weights.reduce((a, b) => Math.max(a, b)));
-    text += ` This step looks most at character ${best + 1}, “${view.words[best]}” (${number(weights[best])}; layer ${now.layer + 1}, ${sayHead(now.head)}).`;
+    text += ` This step looks most at ${this.key} ${best + 1}, “${view.words[best]}” (${number(weights[best])}; layer ${now.layer + 1}, ${sayHead(now.head)}).`;
     if (complete && step === steps - 1) {
       const winner = beam?.levels[beam.levels.length - 1].kept[0];
       const all = winner?.prefix ?? view.path;
-      const done = answers.ended(all) ? "Finished" : `Stopped after ${steps} tokens without an end`;
+      const done = answers.ended(all) || answers.facts.eos === null ? "Finished" : `Stopped after ${steps} tokens without an end`;
       text += ` ${done}: “${this.textOf(all)}”${winner ? `, log-probability ${logarithm(winner.score)}` : ""}.`;
     }
     return text;
@@ -112,7 +115,7 @@ export class Words {
       one === view.token ? (taken(view) ? "you take it" : "yes") : "no"] })));
     const heads = [...Array(n_heads).keys()];
     const rows = heads.map((head) => answers.weights(which, view.prefix, now.layer, head) ?? new Float32Array(words.length));
-    const second = numbersTable(`Cross-attention of step ${step + 1}, layer ${now.layer + 1}`, ["character", "mean", ...heads.map((head) => `head ${head + 1}`)], words.map((word, i) => ({
+    const second = numbersTable(`${answers.facts.continues ? "Attention" : "Cross-attention"} of step ${step + 1}, layer ${now.layer + 1}`, [this.key, "mean", ...heads.map((head) => `head ${head + 1}`)], words.map((word, i) => ({
       name: `${i + 1} “${word}”`, cells: [rows.reduce((sum, row) => sum + row[i], 0) / n_heads, ...rows.map((row) => row[i])].map((value) => number(value, 3)),
     })));
     return h("div", {}, first, second);

@@ -16,9 +16,10 @@ export function list(parts) {
   return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
-/** A token as readers see it: one that is a space gets a sign. @param {string} word */
+/** A token as readers see it: spaces at its ends get a sign, many of them with their number, and line breaks too. @param {string} word */
 export function visible(word) {
-  return word.trim() ? word : "␣";
+  const sign = (/** @type {string} */ space) => space.replace(/ {3,}/g, (run) => `␣×${run.length}`).replaceAll(" ", "␣").replaceAll("\n", "⏎");
+  return word ? word.replace(/^\s+|\s+$/g, sign) : "␣";
 }
 
 /** A head in words; null: the mean of all. @param {number | null} head */

@@ -126,13 +126,9 @@
     return (await version.get())();
   };
 
-  const extension = async () => {
-    const { Widget } = await shared("@lumino/widgets");
-    const { INotebookTracker } = await shared("@jupyterlab/notebook");
-    const { ILauncher } = await shared("@jupyterlab/launcher");
-
-    /** The page as JupyterLab shows it; it asks anew whenever it comes to the front. */
-    class Start extends Widget {
+  /** The page as JupyterLab shows it; it asks anew whenever it comes to the front. @param {any} Widget */
+  const startOn = (Widget) => {
+    return class Start extends Widget {
       /** @param {any} app */
       constructor(app) {
         super({ node: element("div", { tabindex: "-1" }) });
@@ -189,10 +185,13 @@
         this.observer.disconnect();
         super.dispose();
       }
-    }
+    };
+  };
 
+  /** What JupyterLab does with the page when it begins. @param {any} Start */
+  const activating = (Start) => {
     /** @param {any} app @param {any} notebooks @param {any} launcher */
-    const activate = (app, notebooks, launcher) => {
+    return (app, notebooks, launcher) => {
       const style = element("link", { rel: "stylesheet", href: here.replace(/\.js$/, ".css") });
       // The file browser was laid out without it.
       const laid = new Promise((done) => style.addEventListener("load", done));
@@ -200,7 +199,7 @@
       document.head.append(style);
       notebooks.widgetAdded.connect((/** @type {any} */ _, /** @type {any} */ panel) => keepUnchanged(panel));
 
-      /** @type {Start | null} */
+      /** @type {any} */
       let start = null;
       const show = (/** @type {boolean} */ front) => {
         if (!start || start.isDisposed) {
@@ -221,8 +220,19 @@
         if (innerWidth < NARROW) app.shell.collapseLeft();
       });
     };
+  };
 
-    return { id: "headroom:start", autoStart: true, requires: [INotebookTracker], optional: [ILauncher], activate };
+  const extension = async () => {
+    const { Widget } = await shared("@lumino/widgets");
+    const { INotebookTracker } = await shared("@jupyterlab/notebook");
+    const { ILauncher } = await shared("@jupyterlab/launcher");
+    return {
+      id: "headroom:start",
+      autoStart: true,
+      requires: [INotebookTracker],
+      optional: [ILauncher],
+      activate: activating(startOn(Widget)),
+    };
   };
 
   const jupyterLab = /** @type {any} */ (globalThis);
