@@ -262,6 +262,29 @@ def test_uv_brings_the_build_for_the_machine_and_pip_what_uv_cannot(
     assert came == expected and says in capsys.readouterr().out
 
 
+def test_in_another_jupyter_only_what_notebooks_need_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap, asked = load_bootstrap(), []
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(bootstrap.subprocess, "call", lambda command: asked.append(command) or 0)
+    assert bootstrap.main(["--here"]) == 0
+    [command] = asked
+    assert command[:4] == [sys.executable, "-m", "pip", "install"]
+    named = {requirement.name for requirement in map(Requirement, command[5:])}
+    assert {"torch", "anywidget", "jupyterquiz"} <= named and not named & {"jupyterlab", "nbgrader"}
+    sys.path.remove(str(REPOSITORY))  # as %run does at its end
+    assert str(REPOSITORY) in sys.path
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Binder runs Linux")
+def test_binder_starts_jupyter_with_the_courses_settings() -> None:
+    script = "import os; print(*os.environ['JUPYTER_CONFIG_PATH'].split(os.pathsep), sep='\\n')"
+    command = [REPOSITORY / "binder" / "start", sys.executable, "-c", script]
+    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [str(REPOSITORY / "jupyter" / "student"), str(REPOSITORY / "jupyter")]
+    subprocess.run(["bash", "-n", REPOSITORY / "binder" / "postBuild"], check=True)
+    assert os.access(REPOSITORY / "binder" / "postBuild", os.X_OK)
+
+
 def test_pips_complaints_become_sentences() -> None:
     bootstrap = load_bootstrap()
     assert "disk is full" in bootstrap.explain("OSError: [Errno 28] No space left on device", "log")
