@@ -44,17 +44,28 @@ function sum(x, y) {
 /** `x Wᵀ + b` for each row, as `nn.Linear`. @param {Rows} x @param {Row} weight @param {Row} bias */
 function linear(x, weight, bias) {
   return x.map((row) => {
-    const out = new Float64Array(bias.length);
-    const inputs = row.length;
-    for (let o = 0, at = 0; o < out.length; o++) {
-      let even = bias[o]; // two sums that do not wait for each other
-      let odd = 0;
-      for (let i = 1; i < inputs; i += 2, at += 2) {
-        even += weight[at] * row[i - 1];
-        odd += weight[at + 1] * row[i];
+    const { length: inputs } = row;
+    const out = bias.slice();
+    let o = 0;
+    for (; o + 3 < out.length; o += 4) {
+      // Four sums that do not wait for each other, for each number that is read.
+      let [a, b, c, d] = [0, 0, 0, 0];
+      const [first, second, third] = [o * inputs, (o + 1) * inputs, (o + 2) * inputs];
+      const fourth = (o + 3) * inputs;
+      for (let i = 0; i < inputs; i++) {
+        const value = row[i];
+        a += weight[first + i] * value;
+        b += weight[second + i] * value;
+        c += weight[third + i] * value;
+        d += weight[fourth + i] * value;
       }
-      if (inputs % 2) even += weight[at++] * row[inputs - 1];
-      out[o] = even + odd;
+      out[o] += a;
+      out[o + 1] += b;
+      out[o + 2] += c;
+      out[o + 3] += d;
+    }
+    for (; o < out.length; o++) {
+      for (let i = 0, at = o * inputs; i < inputs; i++) out[o] += weight[at + i] * row[i];
     }
     return out;
   });
