@@ -12,9 +12,6 @@ from nbgrader.exchange.default import ExchangeCollect
 
 from autograder.pipeline import intake
 
-if sys.platform != "win32":  # where there is no exchange
-    import pwd
-
 SLOW = timedelta(hours=1)  # that may lie between the time that a submission says and that at which it was written
 NOT_COLLECTED = ("__pycache__", "feedback")  # folders, beside those that begin with a dot
 
@@ -32,12 +29,13 @@ class CollectOwn(ExchangeCollect):
         if sys.platform == "win32" or not self.check_owner:  # as where all users are one to the system
             return
         own: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        course: Any = self.coursedir
         for entry in sorted(os.scandir(self.inbound_path), key=lambda one: one.name):
             if entry.name.count("+") < 2:
                 continue
             record: dict[str, Any] = self._path_to_record(entry.path)  # pyright: ignore[reportPrivateUsage]
-            student, asked = record["username"], self.coursedir.student_id
-            if not entry.name.startswith(f"{student}+{self.coursedir.assignment_id}+") or asked not in (
+            student, asked = record["username"], course.student_id
+            if not entry.name.startswith(f"{student}+{course.assignment_id}+") or asked not in (
                 "*",
                 "",
                 student,
@@ -55,7 +53,7 @@ class CollectOwn(ExchangeCollect):
 
     def _latest(self, records: list[dict[str, Any]]) -> dict[str, Any]:
         """nbgrader's choice: the latest, or, if it is asked to look at the due date, the latest of those in time."""
-        due: datetime | None = self.duedate if self.before_duedate else None
+        due: Any = self.duedate if self.before_duedate else None
         in_time = [one for one in records if due and one["timestamp"] <= due]
         return max(in_time or records, key=lambda one: one["timestamp"])
 
@@ -80,6 +78,8 @@ class CollectOwn(ExchangeCollect):
 
 
 def _user(number: int) -> str:
+    import pwd  # not on Windows, where there is no exchange
+
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
