@@ -115,7 +115,7 @@ def free_port() -> int:
 
 @contextmanager
 def lab_server(
-    course: Path, home: Path, port: int | None = None, timeout: float = 60, instructor: bool = False
+    course: Path, home: Path, port: int | None = None, timeout: float = 240, instructor: bool = False
 ) -> Iterator[Server]:
     """Run `python -m headroom lab` on `course` with the home folder `home`; it is interrupted at the block's end.
 
