@@ -448,11 +448,11 @@ def install(root, state, extras, renew):
             code = subprocess.call([sys.executable, "-m", "venv", folder], stdout=log, stderr=log)
         if code != 0:
             raise Trouble("Python could not make the environment .venv: its own words are in .headroom/setup.log.")
-        # By the course's own package.json, Node.js would misread the yarn that JupyterLab starts with.
-        with open(os.path.join(folder, "package.json"), "w") as file:
-            file.write("{}\n")
     else:
         drop_half_installed(folder)
+    # By the course's own package.json, Node.js would misread the yarn that JupyterLab starts with.
+    with open(os.path.join(folder, "package.json"), "w") as file:
+        file.write("{}\n")
     what = "the course's packages" + (", with those for: " + ", ".join(extras) if extras else "")
     print("Installing %s ..." % what, flush=True)
     pinned = [] if renew or not os.path.exists(os.path.join(root, "constraints.txt")) else ["-c", "constraints.txt"]

@@ -1,6 +1,7 @@
 # ruff: noqa: F821
 """The course as nbgrader sees it: solutions/ is what instructors edit, labs/ what students get."""
 
+import os
 from pathlib import Path
 
 from autograder.pipeline.configuration import configure
@@ -10,9 +11,9 @@ COURSE = Path(__file__).resolve().parent
 configure(c, COURSE)
 c.CourseDirectory.course_id = "headroom"
 
-# nbgrader's usual exchange lies in a system folder that a laptop does not have. Instructors of a shared machine put
-# their own folder here.
-EXCHANGE = COURSE / ".headroom" / "exchange"
+# nbgrader's usual exchange lies in a system folder that a laptop does not have. On a machine that the class shares,
+# JupyterHub's configuration names one for all (docs/jupyterhub.md); without a hub, put the folder here.
+EXCHANGE = Path(os.environ.get("HEADROOM_EXCHANGE") or COURSE / ".headroom" / "exchange")
 EXCHANGE.mkdir(parents=True, exist_ok=True)
 c.Exchange.root = str(EXCHANGE)
 c.Exchange.cache = str(COURSE / ".headroom" / "exchange-cache")

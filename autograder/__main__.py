@@ -2,7 +2,9 @@
 
 import argparse
 import io
+import os
 import sys
+import sysconfig
 from pathlib import Path
 
 
@@ -46,6 +48,18 @@ def main(arguments: list[str] | None = None) -> int:
     scores.add_argument("file", type=Path, help="a gradebook, a grading worksheet or a list of participants")
     scores.add_argument("labs", nargs="*", metavar="LAB", help="all that were handed out, when none is named")
     scores.add_argument("--to", type=Path, help="the file to write; FILE-scores.csv if not given")
+    gradescope = commands.add_parser("gradescope", help="make the zip of a lab's autograder for Gradescope")
+    gradescope.add_argument("lab", metavar="LAB", help="such as lab02_multi_head")
+    gradescope.add_argument("--to", type=Path, help="the file to write; build/gradescope-LAB.zip if not given")
+    gradescope.add_argument(
+        "--visibility",
+        default="visible",
+        choices=["visible", "after_due_date", "after_published", "hidden"],
+        help="when students see what the checks say",
+    )
+    gradescope.add_argument(
+        "--no-isolation", action="store_true", help="have it run students' code without a sandbox, where answers lie"
+    )
     commands.add_parser("report", help="write report/index.html: what to teach again, and why")
     chosen = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
@@ -63,8 +77,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    # nbgrader starts `alembic` by name: also where this Python's environment is not active.
+    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     # Imported only now: nbgrader takes a second.
-    from autograder.pipeline import checking, grading, lms, people, student_copy
+    from autograder.pipeline import checking, gradescope, grading, lms, people, student_copy
     from autograder.pipeline import labs as making
     from autograder.pipeline.course import course_root
 
@@ -88,6 +104,9 @@ def _run(chosen: argparse.Namespace) -> int:
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":
         return _say(lms.collect(course, chosen.lab, chosen.file, _tell), "left out")
+    elif chosen.command == "gradescope":
+        isolated = not chosen.no_isolation
+        print(gradescope.make(course, chosen.lab, isolated, chosen.visibility, chosen.to, _tell))
     elif chosen.command == "scores":
         return _say(lms.fill(course, chosen.file, chosen.labs, chosen.to, _tell), "no row of this table")
     elif chosen.check:

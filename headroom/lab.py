@@ -1,6 +1,7 @@
 """Starts the course's JupyterLab: configured, and with nothing written into the user's home folder."""
 
 import os
+import shutil
 import sys
 import sysconfig
 from pathlib import Path
@@ -18,6 +19,10 @@ MACHINERY = (
 )
 ALWAYS_HIDDEN = ("__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~")  # Jupyter's own
 STATE_VARIABLE = "HEADROOM_STATE"  # names another folder for what a student's own progress is kept in
+HUB_VARIABLE = "JUPYTERHUB_API_TOKEN"  # which JupyterHub sets for the servers that it starts
+# Of the course that a hub's students share, what each has in a folder of their own: to write in, and to be found by.
+OWN = ("lectures",)
+RENEWED = ("jupyter", "nbgrader_config.py", "pyproject.toml")
 
 
 def course_folder(start: Path) -> Path:
@@ -77,8 +82,29 @@ def environment(course: Path) -> dict[str, str]:
     return private_environment(state, course / "jupyter")
 
 
+def bring(shared: Path, own: Path) -> Path:
+    """Give a student of a hub a folder of their own, as they would have it at home, and return it.
+
+    What the course has and the folder lacks is copied. A notebook that is there stays as it is. Labs are fetched.
+
+    Args:
+        shared: the course that all students read.
+        own: the folder, which is made if need be.
+    """
+    (own / "labs").mkdir(parents=True, exist_ok=True)
+    for name in (*OWN, *RENEWED):
+        for source in sorted((shared / name).rglob("*")) if (shared / name).is_dir() else [shared / name]:
+            target = own / source.relative_to(shared)
+            if source.is_file() and (name in RENEWED or not target.exists()):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+    return own
+
+
 def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = (), instructor: bool = False) -> None:
     """Start JupyterLab on the course's first notebook and stay until it is stopped.
+
+    Where JupyterHub starts it, it is the hub's server for a user: for students in a folder of their own, `~/headroom`.
 
     Args:
         port: the port to ask for; where it is taken, the next free one is used and printed.
@@ -89,7 +115,10 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
     Raises:
         FileNotFoundError: the course's notebooks are not there.
     """
-    course = course_folder(Path.cwd())
+    hub, here = HUB_VARIABLE in os.environ, Path(__file__).resolve().parents[1]
+    course = course_folder(here if hub else Path.cwd())
+    if hub and not instructor:
+        course = bring(course, Path.home() / "headroom")
     os.environ.update(environment(course))
     if not instructor:
         os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
@@ -97,8 +126,6 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
         )
 
     # Imported only now: Jupyter reads these variables as it is imported.
-    from jupyterlab.labapp import LabApp
-
     from headroom.start_page import standing
 
     begun = any(piece["done"] for piece in standing(course)["pieces"])
@@ -114,7 +141,16 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # In a container everybody is root, and the server listens to this computer alone.
         arguments.append("--allow-root")
-    LabApp.launch_instance([*arguments, *more])
+    os.chdir(course)
+    if hub:
+        from jupyterhub.singleuser import main  # pyright: ignore[reportMissingImports]  # of the hub extra
+
+        sys.argv[1:] = [*arguments, *more]
+        main()
+    else:
+        from jupyterlab.labapp import LabApp
+
+        LabApp.launch_instance([*arguments, *more])
     # The server has stopped, and its kernels with it. A request that was under way may have left a thread that waits
     # for its next task; Python would wait for that thread for ever, so the process ends here.
     sys.stdout.flush()

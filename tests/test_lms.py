@@ -353,6 +353,59 @@ def test_scores_after_penalties_go_into_moodles_worksheet(course: Path) -> None:
         filled(course, MOODLE_WORKSHEET, [])
 
 
+def test_another_maximum_in_the_lms_is_said(course: Path) -> None:
+    enrolled(course, CANVAS)
+    give(course, "dan", 8.5)
+    for text, labs, said in (
+        (CANVAS.replace(",10,", ",7.50,"), [], "7.50"),
+        (MOODLE_WORKSHEET.replace("10.00", '"100,00"'), ["lab1"], "100,00"),
+        (CANVAS, [], ""),
+        (MOODLE_WORKSHEET, ["lab1"], ""),
+    ):
+        told: list[str] = []
+        (course / "export.csv").write_text(text, encoding="utf-8")
+        lms.fill(course, course / "export.csv", labs, None, told.append)
+        assert any(f"says that {said} points are the most, and the lab has 10" in line for line in told) == bool(said)
+
+
+# As Canvas and Moodle write them today: a row on how grades are posted, several sections, columns that are computed; a
+# worksheet with all that an assignment can have, lines that end as on Windows, and numbers as in German.
+CANVAS_OF_TODAY = """\
+Student,ID,SIS User ID,SIS Login ID,Section,lab1 (4711),Quizzes Current Points,Current Grade
+,,,,,Manual Posting,,
+    Points Possible,,,,,10,(read only),(read only)
+"Müller, Dan ""D."", Jr.",101,"u,1",dan,"A, 1 and B",,17.5,A−
+"O'Hara, Zoë",102,u-2,zoe,A,3,9,
+"Student, Test",104,,b6f0,A,,,
+"""
+MOODLE_OF_TODAY = (
+    "Identifier,Full name,ID number,Email address,Status,Grade,Maximum Grade,Grade can be changed,"
+    "Last modified (submission),Online text,Last modified (grade),Feedback comments\r\n"
+    'Participant 9001,"Dan ""D."", Jr. Müller",dan,dan@uni.example,"Submitted for grading, late",,"10,00",Yes,'
+    '"Friday, 20 November 2026, 9:30 AM","one\r\ntwo",-,"<p>""good""</p>"\r\n'
+    'Participant 9002,Zoë O\'Hara,zoe,zoe@uni.example,No submission,,"10,00",Yes,-,,-,\r\n'
+)
+
+
+@pytest.mark.parametrize(("text", "column"), [(CANVAS_OF_TODAY, "lab1 (4711)"), (MOODLE_OF_TODAY, "Grade")])
+def test_everything_else_comes_back_as_it_was(course: Path, text: str, column: str) -> None:
+    enrolled(course, CANVAS_OF_TODAY)
+    give(course, "dan", 8.5)
+    rows = filled(course, text, ["lab1"])
+    before = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row[column] for row in rows if "Dan" in "".join(row.values())] == ["8.5"]
+    assert [{**row, column: ""} for row in rows] == [{**row, column: ""} for row in before]
+    others = [n for n, row in enumerate(before) if "Dan" not in "".join(row.values())]
+    assert [rows[n] for n in others] == [before[n] for n in others]
+
+
+def test_moodle_puts_the_group_before_the_name(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    name = "Gruppe 1-b-Anna Maria von der Berg_9003_assignsubmission_file_/first.ipynb"
+    assert lms.collect(course, "lab1", zipped(course / "a.zip", {name: b"anna's"}), print) == []
+    assert there(course) == {"anna/lab1/first.ipynb": "anna's"}
+
+
 def test_a_score_without_a_row_is_named(course: Path) -> None:
     enrolled(course, PLAIN)
     give(course, "eve", 5.0)

@@ -107,6 +107,18 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> Non
     assert (tmp_path / "thesis.tex").exists()
 
 
+def test_a_later_copy_leaves_the_environment_in_its_place(tmp_path: Path) -> None:
+    """That of a hub's students (docs/jupyterhub.md), which takes minutes to make and is no part of the zip."""
+    (tmp_path / "course" / ".venv").mkdir(parents=True)
+    (tmp_path / "course" / ".venv" / "pyvenv.cfg").touch()
+    for _ in range(2):
+        folder, zipped = student_copy.make(REPOSITORY, tmp_path / "course")
+        (folder / "lectures" / "of an older version.ipynb").touch()
+    assert (folder / ".venv" / "pyvenv.cfg").exists()
+    names = zipfile.ZipFile(zipped).namelist()
+    assert "course/README.md" in names and not [one for one in names if ".venv" in one or "older" in one]
+
+
 def test_the_file_browser_hides_all_that_is_no_lecture_and_no_lab() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     if listed.returncode:

@@ -95,7 +95,7 @@ def grade(
         with closing(Turn(course, "the grading of this course", print, AT_WORK)):
             for lab in chosen:
                 with closing(Turn(course, "the gradebook", print)):
-                    if not _in_gradebook(database, lab):
+                    if not in_gradebook(database, lab):
                         labs.generate(course, [lab])
             journal = Journal(course)
             plans = _plans(course, config, chosen, regrade, journal)
@@ -293,7 +293,8 @@ class Progress:
         _warn(f"{said}, {share:.0%} of the time for writing")
 
 
-def _in_gradebook(database: str, lab: str) -> bool:
+def in_gradebook(database: str, lab: str) -> bool:
+    """Whether a gradebook knows the notebooks of a lab."""
     if database.startswith("sqlite:///") and not Path(database.removeprefix("sqlite:///")).exists():
         return False
     with Gradebook(database) as gradebook:

@@ -26,7 +26,7 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake, labs, late
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.people import Class, Person, letters, people, read_table
+from autograder.pipeline.people import Class, Person, Table, letters, people, read_table
 from autograder.pipeline.standing import released, standings
 
 MAX_MEMBERS = 200_000  # of an export
@@ -196,16 +196,19 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
     """Whose a file is, and what it is; or what to say of one that is left out."""
     shown = "".join(c if c.isprintable() else "_" for c in member.path)[:SHOWN]
     top = member.path.partition("/")[0]
+    student = None
     if found := MOODLE.fullmatch(member.path):
-        who, time, order = Person("", found["name"]), member.time, int(found["number"])
-        said = found["name"]
+        said, time, order = found["name"], member.time, int(found["number"])
+        who = Person("", said)
+        ends = (said[n + 1 :] for n, c in enumerate(said) if c == "-")  # in a course with groups: "Group 1-Ann Ek"
+        student = roster.find(who) or next((one for end in ends if (one := roster.find(Person("", end)))), None)
     elif found := CANVAS.fullmatch(PurePosixPath(member.path).name):
         # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
         who, time, order = Person("", "", found["name"], "", found["user"]), None, int(found["number"])
         said = found["name"]
     else:
         who, time, order, said = Person(top), None, 0, top
-    student = roster.find(who)
+    student = student or roster.find(who)
     name = found["file"] if found else member.path.partition("/")[2]
     if student is None:
         said = "".join(c if c.isprintable() else "_" for c in said)[:SHOWN]
@@ -326,6 +329,8 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
             else:
                 missing[one.student] = None
         say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
+        if other := _other_maximum(table, place, bool(worksheet), most[lab]):
+            say(f"    The table says that {other} points are the most, and the lab has {most[lab]:g}: change one.")
     to = to or path.with_name(f"{path.stem}-scores.csv")
     to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
     say(f"Written to {to}")
@@ -337,6 +342,16 @@ def _column(columns: list[str], lab: str) -> int:
     return next(
         (n for n, one in enumerate(columns) if re.fullmatch(rf"{re.escape(lab)}( \(\d+\))?", one.strip())), len(columns)
     )
+
+
+def _other_maximum(table: Table, place: int, worksheet: bool, most: float) -> str:
+    """The maximum that Moodle's worksheet or Canvas's second row gives for a lab, if it is not the lab's; else ""."""
+    if worksheet:
+        said = {row[n] for n in table.place(("maximum grade", "bestwertung")) for row in table.rows}
+    else:
+        said = {row[place] for row in table.rows if row[0].strip().casefold() == "points possible"}
+    numbers = {text: float(text.replace(",", ".")) for text in said if re.fullmatch(r"\d+([.,]\d+)?", text)}
+    return next((text for text, number in numbers.items() if number != most), "")
 
 
 def _points(number: float) -> str:

@@ -54,7 +54,7 @@ class Plan:
         config_text = (course / "nbgrader_config.py").read_text(encoding="utf-8")
         paths = sorted(Path(name) for name in find_all_files(str(source), [*directory.ignore, "*.ipynb"]))
         beside = {path.relative_to(source).as_posix(): path.read_bytes() for path in paths}
-        self._packed = pack({"config": config_text, "rows": self._rows, "beside": list(beside)}, beside.values())
+        self.packed = pack({"config": config_text, "rows": self._rows, "beside": list(beside)}, beside.values())
         hashes = {name: digest(data) for name, data in beside.items()}
         self._of = {
             "source": digest({"cells": _content(self._rows), "beside": hashes}),
@@ -115,7 +115,7 @@ class Plan:
 
     def request(self, student: str, submission: bytes, rows: Rows, seed: int) -> bytes:
         """What a worker is asked, as `worker.Desk` says."""
-        return pack({"lab": self.lab, "student": student, "seed": seed, "rows": rows}, [self._packed, submission])
+        return pack({"lab": self.lab, "student": student, "seed": seed, "rows": rows}, [self.packed, submission])
 
 
 def _decisive(config: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 from autograder.course import course_of
@@ -19,7 +20,8 @@ def make(course: Path, target: Path | None = None) -> tuple[Path, Path]:
 
     Args:
         course: the course folder.
-        target: the folder, which is made anew; build/headroom-students in the course if None.
+        target: the folder, which is made anew, but for what is hidden in it, such as the environment of those who
+            work with it; build/headroom-students in the course if None.
 
     Returns:
         the folder and the zip beside it.
@@ -31,11 +33,12 @@ def make(course: Path, target: Path | None = None) -> tuple[Path, Path]:
     if not about.students:
         raise Failed(f"{about.folder / 'pyproject.toml'} does not say what students get, as students = [...].")
     target = target or course / FOLDER
-    if target.exists():
-        if any(target.iterdir()) and not (target / about.students[0]).exists():
-            raise Failed(f"{target} holds something else. Name a new folder.")
-        shutil.rmtree(target)
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
+    before = [one for one in target.iterdir() if not one.name.startswith(".")]
+    if before and not (target / about.students[0]).exists():
+        raise Failed(f"{target} holds something else. Name a new folder.")
+    for one in before:
+        shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
     made = [f"labs/{lab}" for lab in labs.names(course)]
     for name in (*about.students, *made):
         source, to = course / name, target / name
@@ -50,5 +53,10 @@ def make(course: Path, target: Path | None = None) -> tuple[Path, Path]:
             raise Failed(f"{about.folder / 'pyproject.toml'} lists {name!r} for students, which is not there.")
     for page in target.glob("*.md"):
         page.write_text(NOT_FOR_STUDENTS.sub("", page.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
-    zipped = shutil.make_archive(str(target), "zip", target.parent, target.name)
-    return target, Path(zipped)
+    zipped = target.with_name(f"{target.name}.zip")
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(target.rglob("*")):
+            within = path.relative_to(target)
+            if path.is_file() and not within.parts[0].startswith("."):
+                archive.write(path, f"{target.name}/{within.as_posix()}")
+    return target, zipped

@@ -36,11 +36,11 @@ class Refused(Exception):
     """A process that may not grade. The text says why, as a clause."""
 
 
-def versions(course: Course) -> dict[str, str]:
-    """What a score depends on beside the submission and the lab's source: the grader's and the course's code, packages.
+def code(course: Course) -> dict[str, Path]:
+    """What a score depends on beside the submission and the lab's source: the grader's and the course's own code.
 
     Returns:
-        a name for each part, and its version, or a hash of its files.
+        a file or folder for each name that can be imported.
     """
     tops = {course.exercises.partition(".")[0], *(Path(name).parts[0] for name in course.importable)}
     parts = {"autograder": Path(__file__).resolve().parents[1]}
@@ -48,7 +48,12 @@ def versions(course: Course) -> dict[str, str]:
         parts[top] = next(
             (one for one in (course.folder / top, course.folder / f"{top}.py") if one.exists()), Path(top)
         )
-    found = {name: _hash(path) for name, path in parts.items()}
+    return parts
+
+
+def versions(course: Course) -> dict[str, str]:
+    """A name for each part of `code` and each package that a score depends on, with a hash or its version."""
+    found = {name: _hash(path) for name, path in code(course).items()}
     found |= {name: importlib.metadata.version(name) for name in PACKAGES}
     return found | {"python": "{}.{}".format(*sys.version_info)}
 

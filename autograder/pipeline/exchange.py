@@ -1,0 +1,100 @@
+"""nbgrader's collect, for a machine that the class shares: a submission is its owner's, and consists of plain files."""
+
+import os
+import stat
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from nbgrader.exchange.default import ExchangeCollect
+
+from autograder.pipeline import intake
+
+SLOW = timedelta(hours=1)  # that may lie between the time that a submission says and that at which it was written
+NOT_COLLECTED = ("__pycache__", "feedback")  # folders, beside those that begin with a dot
+
+
+class CollectOwn(ExchangeCollect):
+    """nbgrader's, but for what it takes on trust from whoever may write into the exchange, which is everybody.
+
+    Attacks: a submission in the name of somebody else, which nbgrader takes in the place of theirs, with a warning; a
+    link to solutions/, which it follows with the instructor's rights, so that the student's code gets what is there.
+    """
+
+    def init_src(self) -> None:
+        """Find the submissions to collect: of each student the latest that is the student's own."""
+        super().init_src()
+        if sys.platform == "win32" or not self.check_owner:  # as where all users are one to the system
+            return
+        own: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        course: Any = self.coursedir
+        for entry in sorted(os.scandir(self.inbound_path), key=lambda one: one.name):
+            if entry.name.count("+") < 2:
+                continue
+            record: dict[str, Any] = self._path_to_record(entry.path)  # pyright: ignore[reportPrivateUsage]
+            student, asked = record["username"], course.student_id
+            if not entry.name.startswith(f"{student}+{course.assignment_id}+") or asked not in (
+                "*",
+                "",
+                student,
+            ):
+                continue
+            about = entry.stat(follow_symlinks=False)
+            if not stat.S_ISDIR(about.st_mode) or _user(about.st_uid) != student:
+                self.log.error("%r is left out: it belongs to %r.", entry.name, _user(about.st_uid))
+                continue
+            written = datetime.fromtimestamp(about.st_ctime, UTC)
+            if written - record["timestamp"].replace(tzinfo=UTC) > SLOW:
+                self.log.error("%r says another time than that at which it was written, %s UTC.", entry.name, written)
+            own[student].append(record)
+        self.src_records = [self._latest(found) for found in own.values()]
+
+    def _latest(self, records: list[dict[str, Any]]) -> dict[str, Any]:
+        """nbgrader's choice: the latest, or, if it is asked to look at the due date, the latest of those in time."""
+        due: Any = self.duedate if self.before_duedate else None
+        in_time = [one for one in records if due and one["timestamp"] <= due]
+        return max(in_time or records, key=lambda one: one["timestamp"])
+
+    def do_copy(self, src: str, dest: str, log: Any = None) -> None:
+        """Copy the plain files of a submission that are its owner's, up to the bounds of what is graded."""
+        owner, left, count = os.lstat(src).st_uid, intake.MAX_SUM, 0
+        Path(dest).mkdir(parents=True)
+        for folder, folders, files, place in os.fwalk(src):  # which follows no link, even if one is put there meanwhile
+            within = Path(folder).relative_to(src)
+            deep = len(within.parts) >= intake.MAX_DEPTH
+            folders[:] = (
+                [] if deep else [one for one in folders if not one.startswith(".") and one not in NOT_COLLECTED]
+            )
+            for name in sorted(files):
+                data = _read(name, place, owner, min(left, intake.MAX_FILE)) if count < intake.MAX_FILES else None
+                if data is None:
+                    self.log.error("%r is left out: a link, not its owner's, or too much.", str(Path(folder, name)))
+                    continue
+                left, count = left - len(data), count + 1
+                (Path(dest) / within).mkdir(parents=True, exist_ok=True)
+                (Path(dest) / within / name).write_bytes(data)
+
+
+def _user(number: int) -> str:
+    import pwd  # not on Windows, where there is no exchange
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _read(name: str, place: int, owner: int, most: int) -> bytes | None:
+    """What a file in the folder `place` holds, if it is plain, its owner's and no larger than `most`; else None."""
+    try:
+        descriptor = os.open(name, intake.PLAINLY, dir_fd=place)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != owner or about.st_size > most:
+            return None
+        data = file.read(most + 1)
+    return data if len(data) <= most else None

@@ -1,0 +1,102 @@
+"""Collecting from an exchange in which everybody may write: whose a submission is, and what of it is taken."""
+
+import getpass
+import logging
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("there is no exchange on Windows", allow_module_level=True)
+
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.exchange import ExchangeFactory
+from traitlets.config import Config
+
+from autograder.pipeline.configuration import configure
+from autograder.pipeline.exchange import CollectOwn
+from tests import small_course
+
+ME = getpass.getuser()
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "exchange" / "course" / "inbound").mkdir(parents=True)
+    (tmp_path / "exchange").chmod(0o777)
+    return small_course.make(tmp_path, monkeypatch)
+
+
+def submit(course: Path, student: str, clock: str, text: str = "{}") -> Path:
+    folder = course / "exchange" / "course" / "inbound" / f"{student}+lab1+2026-11-20 {clock} UTC+x1"
+    folder.mkdir()
+    (folder / "first.ipynb").write_text(text)
+    (folder / "timestamp.txt").write_text(f"2026-11-20 {clock} UTC")
+    return folder
+
+
+def collect(course: Path, **settings: object) -> dict[str, str]:
+    """Collect as the course's configuration has it; what lies in submitted/ then."""
+    config = Config()
+    configure(config, course)
+    config.CourseDirectory.merge({"course_id": "course", "assignment_id": "lab1"})
+    config.CourseDirectory.db_url = f"sqlite:///{course}/gradebook.db"
+    config.Exchange.root = str(course / "exchange")
+    config.ExchangeCollect.merge(settings)
+    made = ExchangeFactory(config=config).Collect(coursedir=CourseDirectory(config=config), config=config)
+    assert isinstance(made, CollectOwn)
+    made.start()
+    files = [path for path in (course / "submitted").rglob("*") if path.is_file() and path.name != "timestamp.txt"]
+    return {path.relative_to(course / "submitted").as_posix(): path.read_text() for path in files}
+
+
+def test_the_latest_that_is_a_students_own_is_taken(course: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of each: somebody else's folder in a student's name, later than the true one, is said and left out."""
+    caplog.set_level(logging.ERROR)
+    submit(course, ME, "10:00:00", "first")
+    submit(course, ME, "11:00:00", "second")
+    submit(course, "ben", "12:00:00", "forged")
+    (course / "exchange" / "course" / "inbound" / "ben+lab1+2026-11-20 13:00:00 UTC+x").symlink_to(course / "solutions")
+    assert collect(course) == {f"{ME}/lab1/first.ipynb": "second"}
+    assert [record.message for record in caplog.records].count("x") == 0
+    assert sum("is left out: it belongs to" in record.message for record in caplog.records) == 2
+
+
+def test_a_later_one_takes_its_place_and_where_all_are_one_user_nobody_is_left_out(course: Path) -> None:
+    submit(course, ME, "10:00:00", "first")
+    submit(course, "ben", "10:00:00", "ben's")
+    assert collect(course, check_owner=False) == {f"{ME}/lab1/first.ipynb": "first", "ben/lab1/first.ipynb": "ben's"}
+    submit(course, ME, "11:00:00", "second")
+    assert collect(course)[f"{ME}/lab1/first.ipynb"] == "first"
+    assert collect(course, update=True)[f"{ME}/lab1/first.ipynb"] == "second"
+
+
+def test_links_pipes_and_what_is_too_much_stay_where_they_are(course: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """nbgrader copies what a link leads to, with the instructor's rights, and a pipe ends its collecting."""
+    folder = submit(course, ME, "10:00:00", "mine")
+    (course / "secret.txt").write_text("the answer")
+    (folder / "answer.txt").symlink_to(course / "secret.txt")
+    (folder / "all").symlink_to(course / "solutions")
+    os.mkfifo(folder / "pipe")
+    (folder / "data" / "more").mkdir(parents=True)
+    (folder / "data" / "more" / "numbers.txt").write_text("1 2 3")
+    with (folder / "huge.bin").open("wb") as file:
+        file.truncate(10**12)
+    deep = folder
+    for _ in range(40):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    assert collect(course) == {f"{ME}/lab1/first.ipynb": "mine", f"{ME}/lab1/data/more/numbers.txt": "1 2 3"}
+    assert {Path(record.message.split("'")[1]).name for record in caplog.records if "left out" in record.message} == {
+        *("answer.txt", "pipe", "huge.bin")
+    }
+
+
+def test_a_time_that_is_not_that_of_writing_is_said(course: Path, caplog: pytest.LogCaptureFixture) -> None:
+    submit(course, ME, "00:00:01").rename(
+        course / "exchange" / "course" / "inbound" / f"{ME}+lab1+2020-01-01 00:00:01 UTC+x"
+    )
+    collect(course)
+    assert "says another time than that at which it was written" in caplog.text
