@@ -158,6 +158,12 @@
         this.asked();
       }
 
+      /** A closed page is gone; the launcher makes another one. @param {any} message */
+      onCloseRequest(message) {
+        super.onCloseRequest(message);
+        this.dispose();
+      }
+
       onActivateRequest() {
         this.node.focus();
       }
