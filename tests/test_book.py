@@ -18,7 +18,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.browser import Widget
-from tests.firefox import firefox, firefox_path
 
 pytest.importorskip("myst_nb", reason="what makes the website is not installed: make book does that")
 pytest.importorskip("pydata_sphinx_theme")
@@ -216,20 +215,6 @@ def test_keys_draw_on_the_home_page_too(address, browser) -> None:
     pad.part("mistake-select").select_option("no_positions")
     expect(pad.part("live")).to_contain_text("With the mistake “no positions” it reads")
     page.close()
-
-
-@pytest.mark.skipif(firefox_path() is None, reason="there is no Firefox (on Debian: apt-get install firefox-esr)")
-@pytest.mark.parametrize("kind", ["mouse", "touch"])
-def test_firefox_reads_what_is_drawn_too(address, kind: str) -> None:
-    pad = "document.querySelector('.headroom-digit-pad')"
-    with firefox() as tab:
-        tab.open(f"{address}index.html", 1400, 1000)
-        tab.wait_for(f"!!{pad}", True)
-        box = tab.evaluate(f"{pad}.querySelector('[data-part=pad]').getBoundingClientRect()")
-        unit = box["width"] / 28
-        tab.draw([(box["x"] + x * unit, box["y"] + y * unit) for x, y in SEVEN], kind)
-        tab.wait_for(f"{pad}.dataset.guess", "7")
-        assert tab.errors == []
 
 
 def test_the_search_finds_a_page(address, browser) -> None:
