@@ -129,6 +129,7 @@ def test_the_verdict_is_ours_whatever_the_notebook_does(zipped: Path, built: Pat
     cell.source = ATTACK
     nbformat.write(notebook, tmp_path / NOTEBOOK)
     results, said = graded(built, {f"my work/{NOTEBOOK}": tmp_path / NOTEBOOK})
+    assert results, said
     (test,) = results["tests"]
     assert (test["name"], test["max_score"], test["status"], test["visibility"]) == ("softmax", 10, "failed", "visible")
     assert 0 < test["score"] < 10 and "Recognised: " in test["output"] and f"{test['score']:g} of 10" in test["output"]
