@@ -145,6 +145,7 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
     if hub:
         from jupyterhub.singleuser import main  # pyright: ignore[reportMissingImports]  # of the hub extra
 
+        os.environ["JUPYTERHUB_DEFAULT_URL"] = front
         sys.argv[1:] = [*arguments, *more]
         main()
     else:

@@ -24,7 +24,7 @@ from autograder.kernels import cgroups
 
 HERE = Path(__file__).resolve().parent
 NOBODY = 65534  # who students' code runs as when root grades
-SECONDS = 120.0  # that the warm parent may take to come up; 4 to 6 are usual
+SECONDS = 300.0  # that the warm parent may take to come up; 4 to 6 are usual
 DEVICES = ("null", "full", "random", "urandom")  # not zero, which is shared memory to whoever maps it
 OF_ETC = (
     "alternatives",
@@ -81,8 +81,10 @@ class WarmParent:
                 self._start()
                 break
             except (OSError, ValueError, RuntimeError) as problem:
-                problems.append(f"{self.kind}: {problem}")
                 self.close()
+                if isinstance(problem, NoIsolation):
+                    raise
+                problems.append(f"{self.kind}: {problem}")
         else:
             raise NoIsolation("; ".join(problems))
         self.weaker = ""  # than it could be, and why, as a sentence
@@ -130,7 +132,12 @@ class WarmParent:
         self.control.settimeout(SECONDS)
         try:
             warm, told, _, _ = self.control.recvmsg(1 << 16, socket.CMSG_SPACE(12))
-        except (TimeoutError, ConnectionError):
+        except TimeoutError:  # no reason to try how else it could be isolated
+            raise NoIsolation(
+                f"what kernels are forked from was not ready after {SECONDS:.0f} s, as this machine is too busy: "
+                "the same command goes on when it is not"
+            ) from None
+        except ConnectionError:
             warm, told = b"", []
         if not warm:
             log.seek(0)

@@ -24,7 +24,6 @@ c.LocalAuthenticator.allowed_groups = {GROUP}
 # Nothing of the hub's environment but this reaches a server.
 c.Spawner.env_keep = ["PATH", "LANG", "LC_ALL", "TZ"]
 c.Spawner.environment = {"HEADROOM_EXCHANGE": str(EXCHANGE)}
-c.Spawner.default_url = "/lab/tree/lectures/00_start_here.ipynb"
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
 

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -88,6 +89,18 @@ def parent() -> Iterator[launch.WarmParent]:
         pytest.skip(str(problem))
     yield started
     started.close()
+
+
+def test_a_busy_machine_is_no_reason_to_isolate_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warm parent that takes too long is given up, and none is tried with Landlock alone in its place."""
+    if not shutil.which("bwrap"):
+        pytest.skip("there is no bubblewrap")
+    start, tried = launch.WarmParent._start, []
+    monkeypatch.setattr(launch, "SECONDS", 0.001)
+    monkeypatch.setattr(launch.WarmParent, "_start", lambda self: (tried.append(self.kind), start(self)))
+    with pytest.raises(launch.NoIsolation, match="this machine is too busy: the same command goes on"):
+        launch.WarmParent()
+    assert tried == ["namespaces"]
 
 
 LIMITS = {"memory_mb": 500, "disk_mb": 16, "file_mb": 8, "processes": 32, "cpu_s": 60, "user": launch.NOBODY}
