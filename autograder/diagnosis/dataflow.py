@@ -5,6 +5,7 @@ compared, changed and computed are terms, so equal ones are computed once, whate
 """
 
 import ast
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
@@ -198,10 +199,14 @@ def _sort(term: Term, sorts: dict[str, str]) -> str:
     return "Size" if parts <= {"Size"} and term.function != "arange" else "Tensor"
 
 
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
+
+
 def inputs(function: Callable[..., Any]) -> tuple[str, ...]:
     """What steps call the inputs of a call: the names before the `/`."""
-    parameters = inspect.signature(function).parameters.values()
-    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_ONLY)
+    return tuple(p.name for p in _parameters(function) if p.kind is p.POSITIONAL_ONLY)
 
 
 def bound(
@@ -213,13 +218,12 @@ def bound(
     the weights by role (a dot in a role is `_`). What is not given is its default, or None.
     """
     roles = {role.replace(".", "_"): tensor for role, tensor in weights.items()}
-    parameters = inspect.signature(function).parameters.values()
     given: dict[str, Any] = {}
     sources = {
         inspect.Parameter.POSITIONAL_ONLY: iter(inputs),
         inspect.Parameter.POSITIONAL_OR_KEYWORD: iter(build or ()),
     }
-    for parameter in parameters:
+    for parameter in _parameters(function):
         default = None if parameter.default is parameter.empty else parameter.default
         if parameter.kind in sources:
             given[parameter.name] = next(sources[parameter.kind], default)

@@ -1,5 +1,6 @@
 """What does exactly what the student's code did: known mistakes, a small change of the right answer, unused inputs."""
 
+import contextlib
 import itertools
 import re
 from collections.abc import Mapping
@@ -109,6 +110,14 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
     outputs_only: Cause | None = None
     for weights in comparison.readings:
+        if all(comparison.right):  # what shows in no result can only go with what shows in none either
+            first = next((i for i, case in enumerate(comparison.cases) if case.dtype == "float64"), 0)
+            silent = [
+                mistake.key
+                for mistake in known
+                if any(_gives(comparison, first, frozenset({key}), weights) for key in mistake.ways)
+            ]
+            pairs = [(a, b) for a, b in pairs if a.key in silent and b.key in silent]
         for group in itertools.chain(alone, pairs):
             for keys in itertools.product(*(mistake.ways for mistake in group)):
                 answers = _reproduced(comparison, frozenset(keys), weights)
@@ -121,6 +130,14 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     return outputs_only
 
 
+def _gives(comparison: Comparison, i: int, switches: frozenset[str], weights: Reading) -> bool | None:
+    """Whether mistakes switched on give what the student's code gives in case i; None: they raise."""
+    run, altered = comparison.run, comparison.trial.exercise.altered
+    with torch.no_grad(), contextlib.suppress(Exception):  # the student's parameters may be of any shape
+        return agrees(run, i, computed(comparison.trial, i, weights[i], altered, switches))
+    return None
+
+
 def _reproduced(comparison: Comparison, switches: frozenset[str], weights: Reading) -> tuple[Parts | None, ...] | None:
     """What mistakes switched on give in every case, if that is what the student's code did; else None.
 
@@ -131,10 +148,13 @@ def _reproduced(comparison: Comparison, switches: frozenset[str], weights: Readi
         return None
     answers: list[Parts | None] = [None] * len(trial.cases)
     reproduced = False
-    # What was returned says more than what was raised, so those cases come first.
-    for i in sorted(range(len(trial.cases)), key=lambda i: run.outcomes[i].error is not None):
-        if trial.cases[i].dtype != "float64":
-            continue
+    chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64"]
+    # What was returned says more than what was raised, so those cases come first; of these, what is wrong and small.
+    chosen.sort(key=lambda i: (run.outcomes[i].error is not None, comparison.right[i], len(weights[i])))
+    # Most mistakes are out after one look, which needs no way back.
+    if run.outcomes[chosen[0]].error is None and _gives(comparison, chosen[0], switches, weights) is False:
+        return None
+    for i in chosen:
         error = run.outcomes[i].error
         try:
             answer = computed(trial, i, weights[i], trial.exercise.altered, switches)

@@ -104,13 +104,23 @@ def _fitting(
     if fitting:
         return fitting, readings
     complete = readings and right_answer(readings[0]) is not None
-    guessed = not complete or bool(reading.unsaid(run.parameters[telling], roles[telling]))
+    unsaid = bool(reading.unsaid(run.parameters[telling], roles[telling]))
+    if readings and not complete and not unsaid and _all_placed(run, telling, roles[telling], readings[0][telling]):
+        return [], readings  # the roles that are missing are nowhere
+    guessed = not complete or unsaid
     weights = _by_effect(run, telling, roles, guessed)
     if weights is None:
         return [], readings
     if right_answer(weights) is not None:
         return [weights], [weights, *readings]
     return [], [*readings[:1], weights, *readings[1:]]  # some roles are not there at all
+
+
+def _all_placed(run: Run, i: int, roles: Roles, weights: Weights) -> bool:
+    """Whether every number among the parameters of case i has a role, and every tensor the shape of its role."""
+    held = sum(tensor.numel() for _, tensor in run.parameters[i].values())
+    fits = all(name in roles and tuple(tensor.shape) == tuple(roles[name].shape) for name, tensor in weights.items())
+    return fits and sum(tensor.numel() for tensor in weights.values()) >= held
 
 
 def _by_effect(run: Run, i: int, roles: Sequence[Roles], guessed: bool) -> Reading | None:

@@ -1,5 +1,6 @@
 """Which parameter is what, by what each does: numbers go in, results and gradients come out."""
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from autograder.reading.recipes import Recipe, recipe_of
 Gradients = Mapping[str, np.ndarray | None]
 Run = Callable[[Mapping[str, np.ndarray]], tuple[np.ndarray, Gradients] | None]
 Answers = Callable[[Weights], Tensor]
+_Given = dict[tuple[Answers, bytes, bool], np.ndarray | None]  # by the numbers, and whether it is the gradient
 MAX_RUNS = 30
 MAX_PLACES = 6  # of one parameter that are tried where several are left
 MAX_ABSENT = 6  # ways in which biases may be missing that are tried
@@ -52,7 +54,8 @@ def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[
         answers: the right answer, made of its roles; then others to try, where that is not what the student's does.
     """
     for search in _searches(parameters, roles, run):
-        if recipe := search.found(answers):
+        # A mistake in a layout that has to be cut into pieces as well is not looked for: it takes longest, and is rare.
+        if recipe := search.found(answers[:1] if search.cuts else answers):
             return recipe
     return None
 
@@ -60,9 +63,9 @@ def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[
 def _searches(parameters: Parameters, roles: Roles, run: Run) -> Iterator["_Search"]:
     """The ways to begin: with the parameters as they are, then put together or cut, which may cost so many runs."""
     first, *others = groupings(parameters, roles)
-    steps = itertools.repeat(None, MAX_STEPS)
+    steps, given = itertools.repeat(None, MAX_STEPS), _Given()
     for sooner in (True, False):
-        search = _Search(parameters, roles, run, first, sooner, steps)
+        search = _Search(parameters, roles, run, first, sooner, steps, given)
         if sooner or search.unsure:
             yield search
     left = itertools.repeat(None, 2 * MAX_RUNS)
@@ -77,7 +80,7 @@ def _searches(parameters: Parameters, roles: Roles, run: Run) -> Iterator["_Sear
         else:
             ways = _absent(parameters, roles)
         for absent, sooner in itertools.product(ways, (True, False)):
-            search = _Search(parameters, roles, counted, grouping, sooner, steps, absent)
+            search = _Search(parameters, roles, counted, grouping, sooner, steps, given, absent)
             if sooner or search.unsure:
                 yield search
 
@@ -101,6 +104,7 @@ class _Search:
         grouping: of the parameters.
         sooner: where sizes leave open whether a tensor is a vector, believe what it looks like.
         steps: one is taken for each piece that is compared, as long as there are any.
+        given: what answers have given, in any search.
         absent: the kinds of role that the student does not have, where tensors that have no place are cut into pieces
             that have one; None: they are not cut.
     """
@@ -113,9 +117,10 @@ class _Search:
         grouping: Grouping,
         sooner: bool,
         steps: Iterator[None],
+        given: _Given,
         absent: frozenset[str] | None = None,
     ):
-        self.steps = steps
+        self.steps, self.given = steps, given
         self.whole, self.grouping, self.roles, self.run, self.runs = parameters, grouping, roles, run, 0
         self.parameters = parameters = grouping.of(parameters)
         self.numbered, self.absent = entry_numbers(roles), absent or frozenset()
@@ -197,10 +202,9 @@ class _Search:
         response: tuple[np.ndarray, dict[str, np.ndarray]] | None,
     ) -> dict[str, Place] | None:
         """Places for all parameters, of which some are chosen; None: there are none."""
-        wanted = self._wanted(answer, flat)
-        if response is None or wanted is None or response[0].shape != wanted[0].shape:
+        if response is None or not _same(response[0], self._wanted(answer, flat, False)):
             return None
-        if not np.abs(response[0] - wanted[0]).max(initial=0.0) <= 1e-6 * max(1e-3, np.abs(wanted[0]).max(initial=0.0)):
+        if (wanted := self._wanted(answer, flat, True)) is None:
             return None
         used = np.concatenate([np.zeros(0, dtype=int), *(place.entries for place in chosen.values())])
         taken = np.zeros(len(flat), dtype=bool)
@@ -209,7 +213,7 @@ class _Search:
         for name in self.open:
             if name in chosen:
                 continue
-            fits[name] = self._fitting(name, response[1][name], wanted[1], taken)
+            fits[name] = self._fitting(name, response[1][name], wanted, taken)
             if not fits[name]:
                 return None
         if not fits:
@@ -306,18 +310,27 @@ class _Search:
         gradient = np.concatenate([gradient.ravel() for gradient in gradients])
         return response[0], {name: gradient[self.entries[name]] for name in student}
 
-    def _wanted(self, answer: Answers, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """The same of the right answer."""
-        leaf = torch.from_numpy(flat).requires_grad_()
-        weights = {n: leaf[ids[0] : ids[-1] + 1].view(self.roles[n].shape) for n, ids in self.numbered.items()}
-        try:
-            output = answer(weights)
-            if not output.requires_grad:
-                return None
-            (gradient,) = torch.autograd.grad(output, leaf, cotangent(tuple(output.shape)))
-        except Exception:  # the student's tensors may have any shape
-            return None
-        return output.detach().numpy(), gradient.numpy()
+    def _wanted(self, answer: Answers, flat: np.ndarray, back: bool) -> np.ndarray | None:
+        """The output of the right answer with these numbers, or, on the way back, its gradients by them."""
+        asked = answer, flat.tobytes(), back
+        if asked not in self.given:
+            self.given[asked] = None
+            leaf = torch.from_numpy(flat.copy()).requires_grad_(back)
+            weights = {n: leaf[ids[0] : ids[-1] + 1].view(self.roles[n].shape) for n, ids in self.numbered.items()}
+            # The student's tensors may have any shape, and no gradient may flow.
+            with torch.set_grad_enabled(back), contextlib.suppress(Exception):
+                output = answer(weights)
+                if back:
+                    (output,) = torch.autograd.grad(output, leaf, cotangent(tuple(output.shape)))
+                self.given[asked] = output.numpy()
+        return self.given[asked]
+
+
+def _same(output: np.ndarray, wanted: np.ndarray | None) -> bool:
+    if wanted is None or wanted.shape != output.shape:
+        return False
+    far = np.abs(output - wanted).max(initial=0.0)
+    return bool(far <= 1e-6 * max(1e-3, np.abs(wanted).max(initial=0.0)))
 
 
 def _together(first: Place, second: Place) -> bool:
