@@ -73,12 +73,12 @@ MISTAKES = (
     ),
     mistake(
         "induction_score.the_earlier_one",
-        "The sequence is A B C A. The last A is the query. Which token came after the first A, and at which place?",
+        "The sequence is A B C A. The last A is the query. Which token came after the first A, and at which position?",
         change="keys = queries - length",
     ),
     mistake(
         "induction_score.two_after",
-        "The sequence is A B C A. The last A is the query. Which token came after the first A, and at which place?",
+        "The sequence is A B C A. The last A is the query. Which token came after the first A, and at which position?",
         change="keys = queries - length + 2",
     ),
     mistake(

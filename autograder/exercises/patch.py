@@ -117,16 +117,16 @@ MISTAKES = (
     known(
         "nothing_changed", "Compare your result with `model(ids)`. Is the donor's output in place when it is called?"
     ),
-    known("every_head", "Which columns do you exchange? How many of them are the head's?"),
+    known("every_head", "Which columns do you replace? How many of them are the head's?"),
     known("interleaved", "Read `split` again: which columns does head 1 get?"),
-    known("another_head", "Print which columns you exchange for head 0 and for head 1."),
+    known("another_head", "Print which columns you replace for head 0 and for head 1."),
     known("only_that_head", "Which of the heads come from the donor?"),
     known("weights_alone", "A head's output is weights @ values. Which of the two comes from the donor?", "part"),
     known("values_alone", "A head's output is weights @ values. Which of the two comes from the donor?", "part"),
     known("added", "How often is the head's output in what W_O reads?"),
     known("zero", "Is the donor's output still what it was when you use it? A view of a tensor changes with it."),
-    known("last_token", "At how many places do you exchange the output?"),
-    known("every_layer", "In how many layers does the exchange take place?", "where"),
+    known("last_token", "At how many positions do you replace the output?"),
+    known("every_layer", "In how many layers do you replace something?", "where"),
     known("layers_from_1", "Which block is `model.blocks[0]`?", "where"),
     known(
         "donor_unlayered",
