@@ -201,7 +201,7 @@ class Lab:
 
     def wait_for_kernel(self, timeout: float = 90) -> None:
         """Wait until the open notebook's kernel is connected, idle and has said what it is."""
-        self.page.wait_for_selector(".jp-NotebookPanel", timeout=timeout * 1000)
+        self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden)", timeout=timeout * 1000)
         # Polled here: `wait_for_function` takes the promise of an async function for an answer.
         deadline = time.monotonic() + timeout
         while not self.page.evaluate(KERNEL_READY):
@@ -301,7 +301,9 @@ class Lab:
         )
         if index < 0:
             raise AssertionError(f"the open notebook has no cell {cell_id}")
-        found = self.page.locator(f'.jp-Notebook-cell[data-windowed-list-index="{index}"]')
+        found = self.page.locator(
+            f'.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-cell[data-windowed-list-index="{index}"]'
+        )
         found.wait_for(state="attached")
         return found
 

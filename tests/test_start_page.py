@@ -6,12 +6,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from headroom import progress
 from headroom.lab import STATE, STATE_VARIABLE
 from headroom.start_page import standing
-from tests.browser import Lab
+from tests.browser import TOKEN, Lab, copy_course, lab_server
+from tests.test_browser import WRONG_ANSWER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MULTI_HEAD = "labs/lab02_multi_head/multi_head.ipynb"
@@ -74,6 +76,56 @@ def test_a_notebook_that_is_none_is_on_the_map_all_the_same(course: Path, broken
     pieces = {piece["name"]: piece for piece in standing(course)["pieces"]}
     assert pieces["01"]["done"] == pieces["lab01"]["done"] == 0
     assert pieces["01"]["minutes"] and pieces["lab01"]["minutes"]
+
+
+def names_that_are_cut(lab: Lab) -> list[str]:
+    return lab.page.locator(".jp-DirListing-itemText").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.innerText)"
+    )
+
+
+def test_the_map_opens_notebooks_and_says_what_is_done(browser, tmp_path: Path) -> None:
+    """The first time beside lecture 0; once something was done, in front."""
+    course = copy_course(tmp_path / "headroom")
+    shutil.copy2(REPOSITORY / "pyproject.toml", course)  # by which `check` notes what has passed
+    with lab_server(course, tmp_path / "home") as server:
+        lab = Lab(browser, server)
+        lab.open_start()
+        before = (course / "lectures" / "00_start_here.ipynb").read_bytes()
+        names = lab.page.locator(".jp-DirListing-itemText")
+        expect(names.filter(has_text="03_multi_head")).to_be_visible()
+        assert names_that_are_cut(lab) == []
+        lab.page.get_by_role("tab", name="Course map").click()
+        start = lab.page.locator(".headroom-start")
+        expect(start.get_by_text("Next: Lecture 0, Start here.")).to_be_visible()
+        start.get_by_role("link", name="Lab 2 · Multi-head self-attention").click()
+        lab.wait_for_kernel()
+        assert lab.page.evaluate("() => jupyterapp.shell.currentWidget.context.path") == MULTI_HEAD
+        lab.set_source(
+            "multi-head",
+            WRONG_ANSWER.strip().replace(
+                "x.view(x.size(0), self.n_heads, x.size(1), self.d_head)",
+                "x.view(x.size(0), x.size(1), self.n_heads, self.d_head).transpose(1, 2)",
+            ),
+        )
+        for cell in ("setup", "given-attention", "multi-head", "check-multi-head"):
+            lab.run_cell(cell)
+        lab.page.get_by_role("tab", name="Course map").click()
+        expect(start.locator("[data-piece=lab02]")).to_contain_text("checks passed")
+        lab.screenshot("course-map")
+        found = Axe().run(lab.page, context=".headroom-start").response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+        lab.close()
+        assert lab.errors == lab.left_the_machine == []
+        assert (course / "lectures" / "00_start_here.ipynb").read_bytes() == before
+    with lab_server(course, tmp_path / "home") as server:
+        lab = Lab(browser, server)
+        lab.page.set_viewport_size({"width": 380, "height": 800})
+        lab.page.goto(f"{server.address}/?token={TOKEN}")
+        expect(lab.page.locator(".headroom-start [data-piece=lab02]")).to_contain_text("checks passed", timeout=90_000)
+        assert lab.page.evaluate("() => jupyterapp.shell.leftCollapsed")
+        lab.screenshot("course-map-380")
+        lab.close()
 
 
 def test_a_notebook_that_was_only_opened_is_not_unsaved(lab: Lab) -> None:
