@@ -115,6 +115,7 @@ def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path)
     assert sorted(path.relative_to(home).as_posix() for path in home.rglob("*")) == []
 
 
+@pytest.mark.full
 def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, course_copy, tmp_path) -> None:
     """A second lab on the same port starts on another and says so."""
     taken = int(server.address.rsplit(":", 1)[1])

@@ -543,6 +543,7 @@ def without(sequences, valid_length):
     return sequences._replace(valid_lengths=np.full_like(sequences.valid_lengths, valid_length))
 
 
+@pytest.mark.full
 def test_the_block_learns_to_count():
     train, test = by_hand.counting_task(seed=1)
     parameters, losses = by_hand.train_counter(train, seed=1)

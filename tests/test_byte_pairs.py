@@ -32,6 +32,7 @@ def test_tokens_and_encoded_texts_are_those_of_the_library():
         assert theirs.encode(text).ids == ours.encode(text).tolist()
 
 
+@pytest.mark.full
 def test_the_courses_tokens_are_those_learned_from_its_training_files(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     assert learn_tokens().merges == code_tokens().merges

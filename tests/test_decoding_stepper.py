@@ -70,7 +70,7 @@ def test_greedy_writes_what_greedy_decode_writes(trained, text):
     assert whole(DecodingStepper(trained, text)) == expected[0]
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("temperature", [*(pytest.param(t, marks=pytest.mark.full) for t in (0.3, 2.5)), 1.0])
 def test_sampling_draws_what_sample_decode_draws(trained, untrained, temperature):
     for model in (trained, untrained):
         stepper = DecodingStepper(model, UNSURE[0], method="sampling", temperature=temperature)
@@ -735,7 +735,7 @@ def test_a_language_model_in_the_browser(browser, language_model) -> None:
     assert wrong == []
 
 
-@pytest.mark.quick
+@pytest.mark.full
 def test_without_python_it_plays_what_is_there_and_says_what_is_missing(browser, trained) -> None:
     page = browser.new_page()
     wrong = []

@@ -147,7 +147,8 @@ def test_the_shares_are_stated_and_the_notebook_is_stored_clean(path: Path) -> N
             assert f"| {criterion.share:.0%} | {criterion.title} |" in "\n".join(cell.source for cell in cells)
 
 
-@pytest.mark.parametrize("path", [LABS[0], pytest.param(LABS[1], marks=pytest.mark.full)], ids=lambda path: path.stem)
+@pytest.mark.full
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
 def test_the_solutions_pass_in_their_notebooks(
     path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

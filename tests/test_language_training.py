@@ -70,6 +70,7 @@ def best_count():
     return NGram(as_ids(code.train), len(CHARACTERS), 7).bits(as_ids(code.test))
 
 
+@pytest.mark.full
 def test_the_model_that_comes_with_the_course_beats_counting_by_15_percent(full_scale):
     model = pretrained_language_model()
     assert not model.training and bits_per_character(model) < 0.85 * best_count()

@@ -82,6 +82,7 @@ def test_it_sets_itself_up_by_the_same_two_commands(copy: Path) -> None:
         assert (copy / name).exists(), "what installing it needs"
 
 
+@pytest.mark.full
 def test_check_judges_in_it(copy: Path) -> None:
     path = copy / "labs" / "lab04_layer_norm" / "layer_norm.ipynb"
     notebook = nbformat.read(path, as_version=4)

@@ -568,8 +568,8 @@ def log_probability(model, source, mask, tokens):
     return steps.gather(-1, target[:, 1:, None]).sum().item()
 
 
-@pytest.mark.parametrize("lean", [0.0, 3.0])  # towards the end: the best sequence is then the shortest
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+@pytest.mark.parametrize("lean", [pytest.param(0.0, marks=pytest.mark.full), 3.0])  # 3: the best is then the shortest
+@pytest.mark.parametrize("length_penalty", [pytest.param(0.0, marks=pytest.mark.full), 1.0])
 def test_a_wide_beam_finds_the_best_of_all_sequences(length_penalty, lean):
     model, (source, _, mask) = transformer(), pairs(batch=2)
     model.head.register_forward_hook(lambda head, x, logits: logits + lean * (torch.arange(7) == END))

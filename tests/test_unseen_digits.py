@@ -87,6 +87,7 @@ def test_points_follow_from_what_is_read_right(right: int, earned: float) -> Non
     assert f"{int(right / 0.9) / 10:.1f} % of 900 digits are read right" in verdict.text()
 
 
+@pytest.mark.full
 def test_the_draw_is_not_a_matter_of_luck() -> None:
     """The model that comes with the course reads so well that no draw costs it a point."""
     verdicts = [judge(CLASSIFY, lambda request: probe.answer(request, right_vit.classify), seed) for seed in range(12)]

@@ -233,6 +233,7 @@ def test_a_choice_that_reached_python_is_not_sent_back(name, monkeypatch) -> Non
 FOCUSABLE = "select:enabled, input:enabled, button:enabled, textarea:enabled, summary, [tabindex='0']"
 
 
+@pytest.mark.full
 @every_widget
 def test_the_notebooks_own_keys_do_nothing_inside(notebook, name) -> None:
     """Outside of the widget, `b` adds a cell and `d d` deletes one."""
