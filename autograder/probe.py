@@ -176,7 +176,9 @@ def _compiled(source: str) -> types.CodeType:
 
 
 def _module(source: str, kind: str, build: list[Any], weights: dict[str, np.ndarray]) -> nn.Module:
-    """A model of a class that comes as source, in eval mode and float64.
+    """A model of a class that comes as source, in float64 and in training mode, as PyTorch makes it.
+
+    Its classes do nothing else in training; so a model that is left in another mode shows.
 
     Args:
         source: the class `kind`, and those that it needs; `math`, `torch`, `nn` and `Tensor` are there.
@@ -187,7 +189,7 @@ def _module(source: str, kind: str, build: list[Any], weights: dict[str, np.ndar
     exec(_compiled(source), space)
     module = space[kind](*build).double()
     module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
-    return module.eval()
+    return module
 
 
 # What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
@@ -615,8 +617,9 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     Args:
         objects: those built so far, by their arguments.
         how: `"shared"`: one object for all cases that are built alike, or one function, call after call; `"training"`:
-            in training mode; `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its
-            inputs moved there after it was built; `"default"`: PyTorch's default dtype, else that of the case.
+            in training mode, where a case does not say itself; `"strided"`: inputs that are not contiguous in memory;
+            `"device"`: the object and its inputs moved there after it was built; `"default"`: PyTorch's default dtype,
+            else that of the case.
     """
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
     torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
@@ -628,7 +631,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         call = objects.get(key) if how.get("shared") else None
         if call is None:
             call = objects[key] = _built(target, case["build"], dtype).to(device)
-        call.train(bool(how.get("training")))
+        call.train(bool(case.get("training", how.get("training"))))
         weights = _load(call, case)
     inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
     if how.get("strided"):

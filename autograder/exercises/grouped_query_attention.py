@@ -36,6 +36,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
         if tag == "mask" or earlier > 0:
             mask = np.tril(np.ones((1, 1, tokens, tokens + max(0, earlier)), dtype=bool), max(0, earlier))
             inputs, label = (x, mask), label + ", causal mask"
+        if tag == "heads":
+            mask = masked("random", n_heads, tokens, tokens, source)[None]
+            tag, inputs, label = "mask", (x, mask), label + ", another mask in each head"
         if earlier >= 0:
             inputs = (
                 *inputs,
@@ -53,7 +56,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("ends", visible, (1, 3), 3, visible=True),
         case("ends", rng, (3, 1), 4),
         case("mask", visible, (2, 2), 4, visible=True),
-        case("mask", rng, (2, 3), 6, differentiate=True),
+        case("heads", rng, (2, 3), 6, differentiate=True),
         case("cache", visible, (2, 3), 1, 4, visible=True),
         case("cache", rng, (3, 2), 3, 5),
         case("cache", rng, (2, 2), 5, 0),
@@ -73,7 +76,7 @@ AXES = (
     Derived("n_heads", lambda sizes: sizes["n_groups"] * sizes["n_shared"], build=True),
     Axis("d_head", least=2, most=5, build=True),
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
-    Choice("mask", (None, "causal", "padding")),
+    Choice("mask", (None, "causal", "by head")),
     Choice("cache", (None, 1, 3)),
 )
 
@@ -82,7 +85,9 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, n_groups, n_shared, n_heads, d_head, d_model, kind, earlier = sizes.values()
     inputs: Inputs = (rng.normal(size=(batch, tokens, d_model)),)
     if kind or earlier:
-        mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng)) if kind else None
+        mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng)) if kind == "causal" else None
+        if kind == "by head":
+            mask = masked("random", batch * n_heads, tokens, tokens, rng).reshape(batch, n_heads, tokens, tokens)
         if mask is not None and earlier:
             mask = np.concatenate([np.ones((*mask.shape[:3], earlier), dtype=bool), mask], axis=-1)
         inputs = (*inputs, mask)

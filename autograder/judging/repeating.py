@@ -38,7 +38,7 @@ def repeat(comparison: Comparison) -> Repetition:
     """Make the same calls under conditions that must not matter.
 
     One object is called again and again, from the smallest case to the largest, each time with other inputs first, and
-    back, in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
+    back in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
     each is tried alone. Another object begins with the largest.
     """
     outcomes, cases = comparison.run.outcomes, comparison.cases
@@ -100,12 +100,14 @@ def _differing(
 ) -> dict[int, StudentError | None]:
     """The cases whose results are not what they were, and what they raised, when called in this order.
 
-    What is called on the way `there`, before that, has a call with other inputs before it, which leaves the weights
-    alone.
+    What is called on the way `there`, before that, is called in evaluation mode, and has a call with other inputs
+    before it, which leaves the weights alone.
     """
     run, trial = comparison.run, comparison.trial
-    singly = [(i, run.request(i)) for i in there]
-    doubled = [call for i, request in singly for call in _with_others_first(run, i, request)]
+    singly = [(i, run.request(i) | {"training": False}) for i in there]
+    # What is kept of the first call of all shows where that differs from what is called next.
+    twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
+    doubled = [call for calls in twice for call in calls]
     calls: list[Call] = [(i, run.request(i)) for i in order]
     calls = (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls
     replies = trial.replies({"do": "look", "cases": [request for _, request in calls], **how}, len(calls))
@@ -124,7 +126,56 @@ def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:
     """The same call with other inputs, and one that leaves the weights as that call has left them."""
     case = run.trial.cases[i]
     keeps = {"weights": {}} if "weights" in request and case.steps is None else {}
-    return [(None, request | {"inputs": [_other(value) for value in case.inputs]}), (i, request | keeps)]
+    others = [_other(value) for value in case.inputs]
+    if all(type(value) is int for value in others):  # of what is made of sizes alone, one that is twice as wide
+        others = [*others[:-1], 2 * others[-1]]
+    elif case.steps is None:
+        others = _masked(run, i, others)
+    return [(None, request | {"inputs": others}), (i, request | keeps)]
+
+
+def _alike(calls: Sequence[Call]) -> bool:
+    """Whether all arrays of two calls are the same, as those of a single token are in any order."""
+    theirs, own = (request["inputs"] for _, request in calls)
+    pairs = zip(theirs, own, strict=False)
+    return len(theirs) == len(own) and all(np.array_equal(a, b) for a, b in pairs if isinstance(a, np.ndarray))
+
+
+def _masked(run: Run, i: int, inputs: list[Any]) -> list[Any]:
+    """The inputs of case i with a mask that hides the last key wherever other cases have one and this has none."""
+    own = run.trial.cases[i].inputs
+    for n in range(max(len(case.inputs) for case in run.trial.cases)):
+        if n < len(own) and own[n] is not None:
+            continue
+        shapes = (_mask_shape(case.inputs, own, n) for case in run.trial.cases)
+        shape = next(filter(None, shapes), None)
+        if shape is None:
+            return inputs
+        mask = np.ones(shape, dtype=bool)
+        if shape[-1] > 1:
+            mask[..., -1] = False
+        inputs = [*inputs[:n], mask, *inputs[n + 1 :]]
+    return inputs
+
+
+def _mask_shape(theirs: Sequence[Any], own: Sequence[Any], n: int) -> tuple[int, ...] | None:
+    """The shape that their mask, input n, would have with one's own inputs; None where that cannot be told.
+
+    It can be where the lengths of their tensors tell which axis of the mask is which.
+    """
+    mask = theirs[n] if n < len(theirs) else None
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
+        return None
+    lengths = {1: 1}
+    for there, here in zip(theirs, own, strict=False):
+        if there is mask or not isinstance(there, np.ndarray) or not isinstance(here, np.ndarray):
+            continue
+        if there.ndim != here.ndim or len({*there.shape}) < there.ndim:
+            return None
+        for one, other in zip(there.shape, here.shape, strict=True):
+            if lengths.setdefault(one, other) != other:
+                return None
+    return tuple(lengths[length] for length in mask.shape) if lengths.keys() >= {*mask.shape} else None
 
 
 def _other(value: Any) -> Any:
@@ -133,7 +184,7 @@ def _other(value: Any) -> Any:
         return value
     if value.dtype == bool:
         return np.ones_like(value)  # a mask that hides nothing
-    return -value if value.dtype.kind == "f" else value[::-1].copy()
+    return -value if value.dtype.kind == "f" else np.flip(value, int(len(value) == 1 < value.ndim)).copy()
 
 
 def _same(comparison: Comparison, i: int, again: Arrays, first: Arrays, dtype: str = "") -> bool:
