@@ -1,6 +1,6 @@
 """The map of the course as a picture and as a list, and how long a lecture takes.
 
-Lecture 0 shows both; `python -m headroom map` writes docs/course_map.png for the README.
+Lecture 0 shows the list; `python -m headroom map` writes the picture into docs/course_map.png, for the README.
 """
 
 import re
@@ -109,18 +109,6 @@ def course_map(course: Path) -> Figure:
     missing = "" if len(there) == len(COURSE) else f"\n{len(there)} exist so far; the others are dashed"
     fig.suptitle(finding + missing)
     return fig
-
-
-def in_words(course: Path) -> str:
-    """The map for those who hear it: every piece, what it builds, how long it takes, what it needs."""
-    there = {piece.name for piece in existing(course)}
-    sentences = []
-    for piece in COURSE:
-        needs = " and ".join(BY_NAME[name].called.lower() for name in piece.needs)
-        text = f"{piece.called}, {piece.title}: {piece.builds}; {minutes(piece, course)} minutes"
-        text += f", after {needs}" if needs else ""
-        sentences.append(text if piece.name in there else f"{text} (does not exist yet)")
-    return f"Map of the course. {'. '.join(sentences)}."
 
 
 def write_picture(course: Path) -> Path:

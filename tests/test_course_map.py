@@ -20,7 +20,6 @@ from headroom.course_map import (
     course_map,
     drawn_from,
     existing,
-    in_words,
     length,
 )
 
@@ -92,8 +91,6 @@ def test_the_map_shows_every_lecture_and_lab_and_says_which_exist(course) -> Non
     there = len(existing(course))
     for piece in COURSE:
         assert piece.title in shown
-        assert f"{piece.called}, {piece.title}" in in_words(course)
-    assert in_words(course).count("does not exist yet") == len(COURSE) - there
     assert there == len(COURSE) or f"{there} exist so far" in fig.get_suptitle()
     plt.close(fig)
 
