@@ -105,10 +105,10 @@ def _fitting(
         return fitting, readings
     complete = readings and right_answer(readings[0]) is not None
     unsaid = bool(reading.unsaid(run.parameters[telling], roles[telling]))
-    if readings and not complete and not unsaid and _all_placed(run, telling, roles[telling], readings[0][telling]):
+    named = bool(readings) and not unsaid and _all_placed(run, telling, readings[0][telling])
+    if named and not complete and _as_wide(readings[0][telling], roles[telling]):
         return [], readings  # the roles that are missing are nowhere
-    guessed = not complete or unsaid
-    weights = _by_effect(run, telling, roles, guessed)
+    weights = _by_effect(run, telling, roles, not complete or unsaid, named)
     if weights is None:
         return [], readings
     if right_answer(weights) is not None:
@@ -116,17 +116,22 @@ def _fitting(
     return [], [*readings[:1], weights, *readings[1:]]  # some roles are not there at all
 
 
-def _all_placed(run: Run, i: int, roles: Roles, weights: Weights) -> bool:
-    """Whether every number among the parameters of case i has a role, and every tensor the shape of its role."""
+def _all_placed(run: Run, i: int, weights: Weights) -> bool:
+    """Whether every number among the parameters of case i has a role."""
     held = sum(tensor.numel() for _, tensor in run.parameters[i].values())
-    fits = all(name in roles and tuple(tensor.shape) == tuple(roles[name].shape) for name, tensor in weights.items())
-    return fits and sum(tensor.numel() for tensor in weights.values()) >= held
+    return sum(tensor.numel() for tensor in weights.values()) >= held
 
 
-def _by_effect(run: Run, i: int, roles: Sequence[Roles], guessed: bool) -> Reading | None:
+def _as_wide(weights: Weights, roles: Roles) -> bool:
+    """Whether every tensor has the shape of its role."""
+    return all(name in roles and tuple(tensor.shape) == tuple(roles[name].shape) for name, tensor in weights.items())
+
+
+def _by_effect(run: Run, i: int, roles: Sequence[Roles], guessed: bool, named: bool) -> Reading | None:
     """The reading, of all cases, that what the parameters of case i do leaves; None if there is none.
 
-    guessed: names and shapes leave it open, so that what known mistakes would do is tried as well.
+    guessed: names and shapes leave it open, so that what known mistakes would do is tried as well; named: every number
+    has a role by its name.
     """
     trial, exercise = run.trial, run.trial.exercise
     assert exercise.reference is not None
@@ -147,7 +152,7 @@ def _by_effect(run: Run, i: int, roles: Sequence[Roles], guessed: bool) -> Readi
     if guessed and exercise.alters:
         known = (mistake for mistake in exercise.mistakes if mistake.computed)
         answers += [answers_of(exercise.altered, frozenset({key})) for mistake in known for key in mistake.ways]
-    recipe = reading.by_effect(run.parameters[i], roles[i], measured, answers)
+    recipe = reading.by_effect(run.parameters[i], roles[i], measured, answers, named=named)
     if recipe is None:
         return None
     weights = [_read(recipe, run, j, roles[j]) for j in range(len(trial.cases))]

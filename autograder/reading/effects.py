@@ -39,7 +39,9 @@ MAX_PIECES = 5_000  # pieces of one parameter that are compared
 MAX_STEPS = 100_000  # pieces that are compared in all; right answers have taken 18,000 at most
 
 
-def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[Answers]) -> Recipe | None:
+def by_effect(
+    parameters: Parameters, roles: Roles, run: Run, answers: Sequence[Answers], *, named: bool = False
+) -> Recipe | None:
     """Find out which parameter is what by what each does.
 
     All matrices get one and the same number everywhere, so that it makes no difference how they are laid out. Then
@@ -52,10 +54,10 @@ def by_effect(parameters: Parameters, roles: Roles, run: Run, answers: Sequence[
         roles: of the task, for the same sizes.
         run: the student's output and gradients with given numbers in the parameters; None if there are none.
         answers: the right answer, made of its roles; then others to try, where that is not what the student's does.
+        named: every number has a role by its name: only the first answer is tried with parameters cut into pieces.
     """
     for search in _searches(parameters, roles, run):
-        # A mistake in a layout that has to be cut into pieces as well is not looked for: it takes longest, and is rare.
-        if recipe := search.found(answers[:1] if search.cuts else answers):
+        if recipe := search.found(answers[:1] if named and search.cuts else answers):
             return recipe
     return None
 
