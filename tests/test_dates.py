@@ -81,6 +81,7 @@ def test_dates_are_written_as_people_write_them(day, language, style, expected):
     assert write_date(day, language, style) == expected
 
 
+@pytest.mark.full
 def test_no_written_date_stands_for_two_days():
     """Of all written dates: years of the same calendar differ in the four digits of the year alone."""
     year_digits = re.compile(r"(?<!\d)\d{4}(?!\d)")
@@ -314,6 +315,7 @@ def test_a_slip_makes_no_written_date_of_another_day():
                 assert meant.setdefault(each, day) == day, (each, day, meant[each])
 
 
+@pytest.mark.full
 def test_a_slip_in_a_months_name_could_have_begun_with_no_other_month():
     names = _slips().months
     checked = 0

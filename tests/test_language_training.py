@@ -96,6 +96,7 @@ def little(seed=1, **changes):
     return model, train_on_repeats(model, recipe, [6, 8], steps.append, "cpu"), steps
 
 
+@pytest.mark.full
 def test_training_on_repeats_tells_how_far_it_is_and_can_be_repeated():
     (one, first, steps), (two, second, _) = little(), little()
     assert steps == [0, 100, 200] and len(first.losses) == 200 and not one.training

@@ -606,6 +606,7 @@ def test_a_student_learns_from_its_teacher_alone(stripes, student, hard):
     assert all(torch.equal(value, taught[name]) for name, value in teacher.state_dict().items()), "the teacher stays"
 
 
+@pytest.mark.full
 @classifiers
 def test_a_classifier_learns(stripes, make):
     history = train(make(n_classes=4), stripes, QUICK, "cpu")
