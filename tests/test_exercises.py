@@ -31,8 +31,13 @@ RIGHT = tasks("right")
 WRONG = tasks("wrong")
 NAMED = [task for task in WRONG if task.values[1].mistakes]
 UNNAMED = [task for task in WRONG if not task.values[1].mistakes]
-# `make test` judges right answers and known mistakes once; `make test-all` then with hidden cases of another seed.
-every_seed = pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
+
+
+def drawn(tasks: list, again: list) -> pytest.MarkDecorator:
+    """`make test` judges all of them; `make test-all` then judges some with hidden cases of another seed."""
+    first = [pytest.param(*task.values, 0, id=f"{task.id}-0") for task in tasks]
+    other = [pytest.param(*task.values, 1, id=f"{task.id}-1", marks=pytest.mark.full) for task in again]
+    return pytest.mark.parametrize(("exercise", "answer", "seed"), first + other)
 
 
 @functools.cache
@@ -58,15 +63,13 @@ def score_before(request):
     return compared
 
 
-@every_seed
-@pytest.mark.parametrize(("exercise", "answer"), RIGHT)
+@drawn(RIGHT, RIGHT)
 def test_right_answers_in_any_style_earn_full_marks(exercise, answer, seed):
     verdict = judged(exercise, answer, seed)
     assert verdict.passed and verdict.score == 1.0, verdict.text()
 
 
-@every_seed
-@pytest.mark.parametrize(("exercise", "answer"), NAMED)
+@drawn(NAMED, NAMED[::2])
 def test_known_mistakes_fail_and_are_named(exercise, answer, seed, score_before):
     verdict = judged(exercise, answer, seed)
     assert score_before(seed, verdict.score) == verdict.score, "the score is another in another draw"
