@@ -70,7 +70,8 @@ class ByBroadcasting(Repeated):
         scores = q @ k[:, :, None].transpose(-2, -1) / self.d_head**0.5  # (batch, groups, shared, tokens, all)
         if mask is not None:
             mask = mask.expand(*mask.shape[:-2], *scores.shape[-2:]) if mask.dim() < 3 else mask
-            mask = mask[:, :, None] if mask.dim() == 4 else mask
+            if mask.dim() == 4:  # one mask for all heads, or one for each
+                mask = mask[:, :, None] if mask.size(1) == 1 else mask.unflatten(1, (-1, self.n_shared))
             scores = scores.masked_fill(~mask, -torch.inf)
         heads = scores.softmax(-1) @ v[:, :, None]
         return self.w_o(heads.permute(0, 3, 1, 2, 4).flatten(2))
