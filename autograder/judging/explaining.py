@@ -110,6 +110,7 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
     outputs_only: Cause | None = None
     for weights in comparison.readings:
+        together = pairs
         if all(comparison.right):  # what shows in no result can only go with what shows in none either
             first = next((i for i, case in enumerate(comparison.cases) if case.dtype == "float64"), 0)
             silent = [
@@ -117,8 +118,8 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
                 for mistake in known
                 if any(_gives(comparison, first, frozenset({key}), weights) for key in mistake.ways)
             ]
-            pairs = [(a, b) for a, b in pairs if a.key in silent and b.key in silent]
-        for group in itertools.chain(alone, pairs):
+            together = [(a, b) for a, b in pairs if a.key in silent and b.key in silent]
+        for group in itertools.chain(alone, together):
             for keys in itertools.product(*(mistake.ways for mistake in group)):
                 answers = _reproduced(comparison, frozenset(keys), weights)
                 if answers is None:
@@ -152,7 +153,7 @@ def _reproduced(comparison: Comparison, switches: frozenset[str], weights: Readi
     # What was returned says more than what was raised, so those cases come first; of these, what is wrong and small.
     chosen.sort(key=lambda i: (run.outcomes[i].error is not None, comparison.right[i], len(weights[i])))
     # Most mistakes are out after one look, which needs no way back.
-    if run.outcomes[chosen[0]].error is None and _gives(comparison, chosen[0], switches, weights) is False:
+    if chosen and run.outcomes[chosen[0]].error is None and _gives(comparison, chosen[0], switches, weights) is False:
         return None
     for i in chosen:
         error = run.outcomes[i].error
