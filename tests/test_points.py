@@ -267,14 +267,6 @@ def test_a_lesser_slip_costs_less(exercise: str, lesser: str, sign: str, greater
 # --- Two slips cost more than either -----------------------------------------------------------------------------
 
 
-def score_with_one(name: str, way: str, seed: int) -> float:
-    """The score of the first wrong answer with this mistake alone; of the right one with it switched on, if none is."""
-    exercise = find(name)
-    (key,) = [mistake.key for mistake in exercise.mistakes if way in mistake.ways]
-    alone = next((one for of, one in found("wrong") if of == name and one.mistakes == (key,)), None)
-    return (judged(exercise, alone, seed) if alone else with_mistakes(exercise, way)).score
-
-
 WITH_PAIRS = {name: exercise for name, exercise in EXERCISES.items() if exercise.alters and pairs(exercise)}
 # The quick suite asks for one pair of each function; a module takes longer.
 FUNCTIONS = [pytest.param(name, 1, id=f"{name}-1") for name, exercise in WITH_PAIRS.items() if exercise.roles is None]
@@ -290,6 +282,6 @@ def test_two_slips_cost_more_than_either(name: str, most: int | None) -> None:
             continue
         more_to_lose = any(result.spared for result in both.results)
         for key in pair:
-            alone = score_with_one(name, key, seed=int(most is None))
+            alone = with_mistakes(find(name), key).score
             lower = both.score < alone if more_to_lose else both.score <= alone
             assert lower, f"{pair} together earn {both.score:g}, {key} alone {alone:g}"
