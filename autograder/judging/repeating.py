@@ -127,9 +127,8 @@ def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:
     case = run.trial.cases[i]
     keeps = {"weights": {}} if "weights" in request and case.steps is None else {}
     others = [_other(value) for value in case.inputs]
-    if others and all(
-        type(value) is int for value in others
-    ):  # of what is made of sizes alone, one that is twice as wide
+    sizes_alone = bool(others) and all(type(value) is int for value in others)
+    if sizes_alone:  # of what is made of them, one that is twice as wide
         others = [*others[:-1], 2 * others[-1]]
     elif case.steps is None:
         others = _masked(run, i, others)
