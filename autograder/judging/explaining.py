@@ -110,8 +110,9 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
     outputs_only: Cause | None = None
     for weights in comparison.readings:
-        together = pairs
-        if all(comparison.right):  # what shows in no result can only go with what shows in none either
+        # Other readings than the likeliest are tried for one mistake at a time: two make up for what was misread.
+        together = pairs if weights is comparison.reading else []
+        if together and all(comparison.right):  # what shows in no result can only go with what shows in none either
             first = next((i for i, case in enumerate(comparison.cases) if case.dtype == "float64"), 0)
             silent = [
                 mistake.key
