@@ -32,6 +32,7 @@ class Parameter:
     shape: tuple[int, ...]
     trained: bool = True
     constant: float | None = None  # the value that all its entries have at the start, if they are all equal
+    start: np.ndarray | None = field(default=None, repr=False, compare=False)  # what it starts from, where it was sent
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,7 @@ class Evidence:
         right: those whose output agreed, by index.
         errors: the messages of what was raised.
         changed: the names of inputs that a call has changed, or of what it has changed of a model among them.
+        starts: from what the task's roles start, where each of their numbers is one of a parameter.
         mappable: whether the parameters can be matched to the task's roles.
     """
 
@@ -184,6 +186,7 @@ class Evidence:
     right: frozenset[int] = frozenset()
     errors: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    starts: Mapping[str, np.ndarray] = field(default_factory=dict)
     mappable: bool = True
 
     @property

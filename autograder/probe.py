@@ -175,21 +175,23 @@ def _compiled(source: str) -> types.CodeType:
     return compile(source, _describe_error.__code__.co_filename, "exec")
 
 
-def _module(source: str, kind: str, build: list[Any], weights: dict[str, np.ndarray]) -> nn.Module:
-    """A model of a class that comes as source, in float64 and in training mode, as PyTorch makes it.
-
-    Its classes do nothing else in training; so a model that is left in another mode shows.
+def _module(
+    source: str, kind: str, build: list[Any], weights: dict[str, np.ndarray], training: bool = True
+) -> nn.Module:
+    """A model of a class that comes as source, in float64.
 
     Args:
         source: the class `kind`, and those that it needs; `math`, `torch`, `nn` and `Tensor` are there.
         build: the arguments of its constructor.
         weights: all its parameters, by name.
+        training: in training mode, as PyTorch makes it. One that is left in another mode shows, if its classes do
+            nothing else in training.
     """
     space: dict[str, Any] = {"__name__": GIVEN, "math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
     exec(_compiled(source), space)
     module = space[kind](*build).double()
     module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
-    return module
+    return module.train(training)
 
 
 # What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
@@ -429,13 +431,16 @@ class _Watchdog:
 
 @contextlib.contextmanager
 def exact() -> Generator[None]:
-    """float64 as the default dtype, so that style and order of operations do not matter; one thread: the tensors
-    are tiny, and threads would only wait for each other. Both are put back."""
+    """float64 as the default dtype, so that style and order of operations do not matter; one thread, and the CPU: the
+    tensors are tiny, and threads or a GPU would only wait for each other. All are put back."""
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    # Where the CPU is the default anyway, saying so would only slow every operation down.
+    device = contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     try:
-        yield
+        with device:
+            yield
     finally:
         torch.set_default_dtype(dtype)
         torch.set_num_threads(threads)
@@ -630,7 +635,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         key = json.dumps([case["build"], case["dtype"]])
         call = objects.get(key) if how.get("shared") else None
         if call is None:
-            call = objects[key] = _built(target, case["build"], dtype).to(device)
+            call = objects[key] = _moved(_built(target, case["build"], dtype), device)
         call.train(bool(case.get("training", how.get("training"))))
         weights = _load(call, case)
     inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
@@ -665,12 +670,19 @@ def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
     if dtype == torch.float32:
         return target(*arguments)
     try:
-        return target(*arguments).to(dtype)
+        return _moved(target(*arguments), dtype)
     except RuntimeError:  # it mixes its own float32 with torch's default, which it cannot know to be another one
         torch.set_default_dtype(torch.float32)
-        module = target(*arguments).to(dtype)
+        module = _moved(target(*arguments), dtype)
         torch.set_default_dtype(dtype)
         return module
+
+
+def _moved(module: Any, where: Any) -> Any:
+    """The same object, moved as a part of a model is: what hangs on it, but not by a `to` of its own."""
+    if isinstance(module, nn.Module):
+        nn.ModuleList([module]).to(where)
+    return module
 
 
 KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may keep something between calls
@@ -732,13 +744,16 @@ def _copied(value: Any) -> Any:
 
 
 def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
-    """Whether a tensor hangs on a module, or in a container on it, that was not moved to the device with it."""
+    """Whether a tensor hangs on a module, or in a container or function on it, that was not moved to the device."""
     if isinstance(value, torch.Tensor):
         return value.device.type != device and value.dim() > 0
     if not depth:
         return False
     if isinstance(value, nn.Module):
         value = [*vars(value).values()]
+    elif isinstance(value, types.FunctionType):
+        with contextlib.suppress(ValueError):  # a name that has no value yet
+            value = [cell.cell_contents for cell in value.__closure__ or ()]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return any(_left_behind(item, device, depth - 1) for item in items)
 

@@ -99,7 +99,8 @@ class _Search:
                 return None
             first = self.observed[self.order[0]].outputs
             yes_or_no = first is not None and all(part.dtype == bool for part in first)  # hides how large numbers were
-            singles = [edit for edit in edits(self.program) if not (yes_or_no and edit.key[0] == "scaled")]
+            hidden = {"scaled", "besides"} if yes_or_no else set[str]()
+            singles = [edit for edit in edits(self.program) if edit.key[0] not in hidden]
             usual = [edit for edit in singles if edit.cost <= USUAL]
             return (
                 self._best(self._explaining(usual))

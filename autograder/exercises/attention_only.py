@@ -99,9 +99,10 @@ Heads = Callable[[int, Tensor, Tensor, Tensor], Tensor]  # layer, outputs, weigh
 
 
 def plain(model: AttentionOnly, *build: int) -> dict[str, Any]:
-    """A model as a case holds it; `build`: what it was built with."""
+    """A model as a case holds it; `build`: what it was built with. With an odd number of heads, in evaluation mode."""
     weights = {name: parameter.detach().double().numpy() for name, parameter in model.named_parameters()}
-    return {"$make": "module", "source": SOURCE, "kind": "AttentionOnly", "build": list(build), "weights": weights}
+    made = {"$make": "module", "source": SOURCE, "kind": "AttentionOnly", "build": list(build), "weights": weights}
+    return made | {"training": model.blocks[0].attention.n_heads % 2 == 0}
 
 
 def place(sizes: Sizes) -> tuple[int, int]:

@@ -63,7 +63,7 @@ AXES = (
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "random")),
-    Choice("memory_mask", (None, "padding")),
+    Choice("memory_mask", (None, "padding", "random")),
     OWN_WIDTH_SHOWS,
 )
 
@@ -71,9 +71,9 @@ AXES = (
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, source_tokens, n_heads, _, d_model, d_ff, mask, memory_mask = sizes.values()
     x, memory = (rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
-    hidden = multi_head.with_heads(masked(memory_mask, batch, 1, source_tokens, rng)) if memory_mask else None
     tag = "memory_mask" if memory_mask else "mask" if mask else "values"
     own = masked(mask, 1, tokens, tokens, rng).reshape(tokens, tokens) if mask else None
+    hidden = multi_head.with_heads(masked(memory_mask, batch, tokens, source_tokens, rng)) if memory_mask else None
     return Case(tag, "", (x, memory, own, hidden), (d_model, n_heads, d_ff))
 
 

@@ -53,6 +53,8 @@ def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[s
         layers = layers[:-1]
     elif "first_left_out" in slips:
         layers = layers[1:]
+    elif "first_only" in slips:
+        layers = layers[:1]
     if "reversed" in slips:
         layers.reverse()
 
@@ -147,7 +149,7 @@ MISTAKES = (
         "encoder.one_too_few",
         "Where does your loop begin, and where does it end?",
         "layers",
-        also=("first_left_out",),
+        also=("first_left_out", "first_only"),
         costs=("values",),
     ),
     mistake(

@@ -60,8 +60,8 @@ def steps(weights: Annotated[Tensor, "batch layers heads tokens keys"], length: 
     queries = arange(length, n_tokens - length, 1)
     keys = queries - length + 1
     matches = at_places(weights, queries, keys)
-    of_sequences = mean_without_axis(matches, -1)
-    score = mean_without_axis(of_sequences, 0)
+    sequence_scores = mean_without_axis(matches, -1)
+    score = mean_without_axis(sequence_scores, 0)
     return score
 
 
@@ -104,7 +104,7 @@ MISTAKES = (
     mistake(
         "induction_score.by_all_tokens",
         "How many weights do you add up, and by how many do you divide?",
-        change="of_sequences = matches.sum(-1) / n_tokens",
+        change="sequence_scores = matches.sum(-1) / n_tokens",
     ),
     mistake(
         "induction_score.half",
@@ -126,17 +126,17 @@ MISTAKES = (
     mistake(
         "induction_score.summed",
         "Which value should a head have that always looks there with all its weight?",
-        change="of_sequences = matches.sum(-1)",
+        change="sequence_scores = matches.sum(-1)",
     ),
     mistake(
         "induction_score.first_sequence",
         "How many sequences are there in the batch?",
-        change="score = of_sequences[0]",
+        change="score = sequence_scores[0]",
     ),
     mistake(
         "induction_score.samples_kept",
         "Compare the shape of your result with the task.",
-        change="score = of_sequences",
+        change="score = sequence_scores",
         costs=("shape",),
     ),
 )

@@ -80,7 +80,13 @@ def _not_registered(seen: Evidence) -> bool:
     return len(seen.parameters) < 2 and len(seen.loose) > 0
 
 
+STARTS = {"gamma": 1.0, "beta": 0.0}
+
+
 def _wrong_start(seen: Evidence) -> bool:
+    if seen.right:  # then it is known which is which, whatever they are called
+        roles = {name: start for name, start in seen.starts.items() if name in STARTS}
+        return any((start != STARTS[name]).any() for name, start in roles.items())
     starts = {p.name.lower(): p.constant for p in seen.parameters}
     return any(
         (name in reading.GAMMA and start != 1) or (name in reading.BETA and start != 0)

@@ -30,7 +30,8 @@ def _case(
     table = rng.uniform(-2.0, 2.0, (n_tokens, n_tokens))
     table[after, np.roll(after, -1)] += 6.0
     table[end, after[0]] += 6.0  # what it would write after an end, if it were asked
-    table[after[-1], end] += 12.0
+    if max(lengths) <= n_tokens:  # else it goes round and round, to the end of the longest word
+        table[after[-1], end] += 12.0
     following = table.argmax(1)
     words = np.full((len(lengths), max(lengths)), end)
     for row, length in enumerate(lengths):

@@ -164,12 +164,14 @@ MISTAKES = (
     mistake(
         "next_probabilities.one_too_many",
         "Count the tokens of a row whose probability is not 0.",
+        "number",
         change="lowest = ranked[:, min(count, ranked.size(1) - 1), None]",
         costs=("top_k",),
     ),
     mistake(
         "next_probabilities.one_too_few",
         "Count the tokens of a row whose probability is not 0. Is it < or ≤ that drops a token?",
+        "number",
         change="allowed = warm > lowest if top_k is not None else warm >= lowest",
         costs=("top_k",),
     ),

@@ -84,7 +84,7 @@ def _not_registered(seen: Evidence) -> bool:
 
 
 def _wrong_start(seen: Evidence) -> bool:
-    return len(seen.parameters) == 1 and seen.parameters[0].constant != 1
+    return len(seen.parameters) == 1 and "gamma" in seen.starts and bool((seen.starts["gamma"] != 1).any())
 
 
 def _shifts(seen: Evidence) -> bool:

@@ -75,9 +75,29 @@ def recognise_signs(comparison: Comparison) -> tuple[Mistake, ...]:
         right=frozenset(i for i, agreeing in enumerate(comparison.right) if agreeing),
         errors=tuple(outcome.error.message for outcome in run.outcomes if outcome.error),
         changed=tuple(changed for changed in run.changed if changed is not None),
+        starts=_starts(comparison),
         mappable=not run.adopted and all(answer is not None for answer in comparison.expected),
     )
     return tuple(m for m in comparison.trial.exercise.mistakes if m.sign and m.sign(evidence))
+
+
+def _starts(comparison: Comparison) -> dict[str, np.ndarray]:
+    """From what the roles of case 0 start: the parameters' numbers are drawn, so each tells where it lies.
+
+    Only roles that are nothing else than numbers of parameters: not the sum of two, nor 1 more than one.
+    """
+    sent = [(t.detach().numpy(), p.start) for p, t in comparison.run.parameters[0].values() if p.start is not None]
+    if not sent:
+        return {}
+    numbers, starts = (np.concatenate([np.ravel(array) for array in arrays]) for arrays in zip(*sent, strict=True))
+    order = numbers.argsort()
+    found = dict[str, np.ndarray]()
+    for role, weight in comparison.reading[0].items():
+        values = weight.detach().numpy()
+        places = order[np.searchsorted(numbers, values, sorter=order).clip(max=len(numbers) - 1)]
+        if np.array_equal(numbers[places], values):
+            found[role] = starts[places]
+    return found
 
 
 def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[int, list[str]]) -> Explanation:
@@ -109,6 +129,8 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     alone = [(mistake,) for mistake in known]
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
     outputs_only: Cause | None = None
+    # Wrong only because a layer has another size: what changes no result is not the reason.
+    right_but_for_sizes = None if all(comparison.right) else _reproduced(comparison, frozenset(), comparison.reading)
     for weights in comparison.readings:
         # Other readings than the likeliest are tried for one mistake at a time: two make up for what was misread.
         together = pairs if weights is comparison.reading else []
@@ -123,13 +145,37 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
         for group in itertools.chain(alone, together):
             for keys in itertools.product(*(mistake.ways for mistake in group)):
                 answers = _reproduced(comparison, frozenset(keys), weights)
-                if answers is None:
+                if answers is None or (right_but_for_sizes and _equal(answers, right_but_for_sizes)):
                     continue
                 cause = Cause(group, answers, tuple(mistake.costs for mistake in group))
                 if not any(all_gradient_gaps(comparison.run, answers).values()):
                     return cause
                 outputs_only = outputs_only or cause  # another group may agree in the gradients too
+    if outputs_only is None and right_but_for_sizes and (mistake := _other_size(comparison)):
+        return Cause((mistake,), right_but_for_sizes, ((),))
     return outputs_only
+
+
+def _equal(first: tuple[Parts | None, ...], other: tuple[Parts | None, ...]) -> bool:
+    """Whether answers are the same in every case."""
+    pairs = zip(first, other, strict=True)
+    return all(a is b or (a and b and shapes(a) == shapes(b) and all(map(torch.allclose, a, b))) for a, b in pairs)
+
+
+def _other_size(comparison: Comparison) -> Mistake | None:
+    """The mistake of a layer that has another size than the task says; None if all have the right one."""
+    run, exercise = comparison.run, comparison.trial.exercise
+    for i in [i for i, right in enumerate(comparison.right) if not right] if exercise.roles else []:
+        roles = exercise.roles(comparison.cases[i].build)
+        placed = {name: weight for name, weight in comparison.reading[i].items() if name in roles}
+        if odd := [name for name, weight in placed.items() if tuple(weight.shape) != tuple(roles[name].shape)]:
+            first = [comparison.reading[i][name].flatten()[:1] for name in odd]  # its number tells where a role lies
+            names = [name for name, (_, t) in run.parameters[i].items() if any(bool((t == n).any()) for n in first)]
+            has = "have other sizes" if len(names) > 1 else "has another size"
+            sentence = "Apart from that, your code computes what it should in every case."
+            look = "Follow the constructor's arguments to the layers: which of them does each size come from?"
+            return Mistake(diagnosis.KEY, f"{as_code(names)} {has} than the task says", sentence, look)
+    return None
 
 
 def _gives(comparison: Comparison, i: int, switches: frozenset[str], weights: Reading) -> bool | None:

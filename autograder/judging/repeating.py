@@ -271,6 +271,8 @@ def _of_module(comparison: Comparison, i: int) -> list[str]:
     sentences = []
     if run.parameters[i] and not trial.exercise.needs:
         sentences.append(f"`{next(iter(run.parameters[i]))}` is among the parameters")
+    unset = (name for name, (p, _) in run.parameters[i].items() if p.start is not None and np.isnan(p.start).any())
+    sentences += [f"`{name}` starts from whatever lies in memory: it is given no values" for name in unset][:1]
     sentences += [f"nothing depends on `{name}`, which is among the parameters" for name in _idle(comparison)[:1]]
     (reply,) = trial.replies({"do": "look", "cases": [run.request(i)], "device": "meta"}, 1)
     error = trial.outcome(reply).error

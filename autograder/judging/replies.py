@@ -136,7 +136,8 @@ def parameter(item: Reply) -> Parameter:
         raise Malformed
     if min(shape, default=0) < 0:
         raise Malformed
-    return Parameter(name, tuple(shape), trained, _constant(item.get("start"), tuple(shape)))
+    start = _start(item.get("start"), tuple(shape))
+    return Parameter(name, tuple(shape), trained, _constant(start), start)
 
 
 def _parameter_name(value: Any) -> str:
@@ -148,9 +149,14 @@ def _parameter_name(value: Any) -> str:
     return value
 
 
-def _constant(start: Any, shape: tuple[int, ...]) -> float | None:
+def _start(start: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """What a parameter starts from, if that was sent."""
+    return start if isinstance(start, np.ndarray) and start.shape == shape and start.dtype.kind == "f" else None
+
+
+def _constant(start: np.ndarray | None) -> float | None:
     """The number that all entries of a parameter start from, if it is one; computed here from all of them."""
-    if not isinstance(start, np.ndarray) or start.shape != shape or start.dtype.kind != "f":
+    if start is None:
         return None
     first = float(start.flat[0]) if start.size else 0.0
     return first if bool((start == first).all()) else None
