@@ -51,7 +51,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("memory_mask", (2, 4, 5, 2, 3), visible, "padding", visible=True),
         case("memory_mask", sizes(), rng, "causal and padding", differentiate=True),
         case("memory_mask", sizes(equal=True), rng, "causal and padding"),
-        case("memory_mask", (4, 5, 6, 2, 4), rng, "causal and padding", scale=15.0, single=False),  # scores of ±10,000
+        case("memory_mask", (4, 5, 6, 2, 4), rng, "causal and padding", scale=30.0, single=False),  # scores of ±40,000
         case("contract", (3, 2, 5, 4, 2), rng, "causal and padding", dtype="float32"),
     ]
 

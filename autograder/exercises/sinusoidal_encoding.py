@@ -28,7 +28,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("n_tokens", most=12, long=5200), Axis("d_model", most=12, long=64, build=True))
+AXES = (Axis("n_tokens", most=12, long=1100), Axis("d_model", most=12, long=64, build=True))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
