@@ -100,7 +100,7 @@ class Server:
     process: subprocess.Popen
     log: Path
 
-    def interrupt(self, timeout: float = 30) -> int:
+    def interrupt(self, timeout: float = 120) -> int:
         """Press Ctrl-C and return the exit status."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(timeout)

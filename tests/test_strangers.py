@@ -1,0 +1,118 @@
+"""Wrong answers of strangers that the judge once took for right, or gave a name that was untrue: a rule for each."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from autograder import check
+from autograder.exercises import find
+from headroom import reference
+from tests.answers import right_decoder, right_layer_norm, right_multi_head, right_sinusoidal
+from tests.judged import judged
+
+TABLE = right_sinusoidal.slices
+
+
+class InAClosure(nn.Module):
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        table = TABLE(max_tokens, d_model)
+        self.rows = lambda n: table[:n]
+
+    def forward(self, x):
+        return x + self.rows(x.size(1))
+
+
+class MovesByItself(nn.Module):
+    """A model that it is a part of never asks its `to`."""
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.table = TABLE(max_tokens, d_model)
+
+    def to(self, *where):
+        super().to(*where)
+        self.table = self.table.to(*where)
+        return self
+
+    def forward(self, x):
+        return x + self.table[: x.size(1)]
+
+
+def at_most_1024_rows(n_tokens, d_model):
+    return TABLE(min(n_tokens, 1024), d_model)
+
+
+class StartsTheOtherWayRound(right_layer_norm.ParametersWithoutNames):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(1 - parameter)
+
+
+class Unset(right_multi_head.ViewTranspose):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.w_v.weight = nn.Parameter(torch.empty(d_model, d_model))
+
+
+class FourTimesAsWide(right_decoder.Block):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, 4 * d_model)
+
+
+class GreyOnly(nn.Module):
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.patch_size, self.map = patch_size, nn.Linear(patch_size**2, d_model)
+
+    def forward(self, images):
+        return self.map(reference.patchify(images, self.patch_size))
+
+
+class OnlyTheFirst(reference.Encoder):
+    def forward(self, x, mask=None):
+        for block in self.blocks:
+            return self.norm(block(x, mask))
+
+
+class QueriesAlike(right_decoder.Block):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return super().forward(x, memory, mask, None if memory_mask is None else memory_mask[..., :1, :])
+
+
+def leaves_training_on(model, ids, layer, head):
+    logits = reference.ablate(model.eval(), ids, layer, head)
+    model.train()
+    return logits
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("PositionalEncoding", InAClosure, "a tensor stays where it was when the module is moved"),
+        ("PositionalEncoding", MovesByItself, "a tensor stays where it was when the module is moved"),
+        ("sinusoidal_encoding", at_most_1024_rows, "it goes wrong where n_tokens ≥"),
+        ("LayerNorm", StartsTheOtherWayRound, "γ or β starts from the wrong values"),
+        ("MultiHeadSelfAttention", Unset, "`w_v.weight` starts from whatever lies in memory"),
+        ("DecoderBlock", FourTimesAsWide, "have other sizes than the task says"),
+        ("PatchEmbedding", GreyOnly, "`map.weight` has another size than the task says"),
+        ("Encoder", OnlyTheFirst, "not all blocks are used"),
+        ("DecoderBlock", QueriesAlike, "the first row of the mask is used for every query"),
+        ("ablate", leaves_training_on, "`training` of the model is changed by the call"),
+    ],
+)
+def test_it_is_refused_and_told_so(name, answer, says):
+    verdict = judged(find(name), answer, 0)
+    assert not verdict.passed and says in verdict.text(), verdict.text()
+
+
+def test_a_default_device_other_than_the_cpu_changes_nothing():
+    """As a student sets it who has a GPU: the meta device computes nothing, so nothing must be made on it."""
+    with torch.device("meta"):
+        assert check(reference.LayerNorm).passed
+        assert torch.zeros(1).is_meta
+    assert math.isclose(torch.ones(1).item(), 1)
