@@ -129,8 +129,7 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     alone = [(mistake,) for mistake in known]
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
     outputs_only: Cause | None = None
-    # Wrong only because a layer has another size: what changes no result is not the reason.
-    right_but_for_sizes = None if all(comparison.right) else _reproduced(comparison, frozenset(), comparison.reading)
+    right_but_for_sizes = _right_but_for_sizes(comparison)
     for weights in comparison.readings:
         # Other readings than the likeliest are tried for one mistake at a time: two make up for what was misread.
         together = pairs if weights is comparison.reading else []
@@ -154,6 +153,14 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     if outputs_only is None and right_but_for_sizes and (mistake := _other_size(comparison)):
         return Cause((mistake,), right_but_for_sizes, ((),))
     return outputs_only
+
+
+def _right_but_for_sizes(comparison: Comparison) -> tuple[Parts | None, ...] | None:
+    """What the right steps give with parameters of the student's sizes, where some results are wrong and that is why.
+
+    Or because something is raised before any step. What changes no result is not the reason then.
+    """
+    return None if all(comparison.right) else _reproduced(comparison, frozenset(), comparison.reading)
 
 
 def _equal(first: tuple[Parts | None, ...], other: tuple[Parts | None, ...]) -> bool:
@@ -243,6 +250,8 @@ def _small_change(comparison: Comparison) -> Cause | None:
     run, trial, steps = comparison.run, comparison.trial, comparison.trial.exercise.steps
     chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64" and case.drift == 1]
     if steps is None or any(outcome.backward_error for outcome in run.outcomes) or comparison.missing:
+        return None
+    if _right_but_for_sizes(comparison):
         return None
     given = {i: calls(trial.cases[i], trial.inputs[i]) for i in chosen}
     if not all(len(given[i]) == 1 or run.fits(i) for i in chosen):
