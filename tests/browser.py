@@ -188,18 +188,18 @@ class Lab:
         if response.status >= 500:
             self.errors.append(f"HTTP {response.status} for {response.url}")
 
-    def open_notebook(self, path: str, timeout: float = 90) -> None:
+    def open_notebook(self, path: str, timeout: float = 240) -> None:
         """Open a notebook (path within the course) in a fresh workspace and wait until its kernel answers."""
         name = re.sub(r"\W", "-", path)
         self.page.goto(f"{self.server.address}/lab/workspaces/{name}/tree/{path}?token={TOKEN}&reset")
         self.wait_for_kernel(timeout)
 
-    def open_start(self, timeout: float = 90) -> None:
+    def open_start(self, timeout: float = 240) -> None:
         """Open the address that the launcher opens, and wait until the kernel answers."""
         self.page.goto(f"{self.server.address}/?token={TOKEN}")
         self.wait_for_kernel(timeout)
 
-    def wait_for_kernel(self, timeout: float = 90) -> None:
+    def wait_for_kernel(self, timeout: float = 240) -> None:
         """Wait until the open notebook's kernel is connected, idle and has said what it is."""
         self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden)", timeout=timeout * 1000)
         # Polled here: `wait_for_function` takes the promise of an async function for an answer.
@@ -311,7 +311,7 @@ class Lab:
         """Run one of JupyterLab's commands, such as `nbgrader:open-formgrader`, without waiting for it."""
         self.page.evaluate("(command) => { void jupyterapp.commands.execute(command); }", command)
 
-    def bring_to_front(self, tab: str, shown: Locator, timeout: float = 90) -> None:
+    def bring_to_front(self, tab: str, shown: Locator, timeout: float = 240) -> None:
         """Click a tab until something in it is to be seen.
 
         Once is not enough: JupyterLab, when it is slow, brings the notebook of its address to the front late.
@@ -403,7 +403,7 @@ class WidgetNotebook:
     def widget(self, cell: str) -> Widget:
         """Scroll the cell into view and return the widget in its output."""
         root = self.tab.cell(cell).locator(".headroom-widget")
-        root.wait_for(timeout=90_000)
+        root.wait_for(timeout=240_000)
         return Widget(root)
 
     def press(self, widget: Widget, part: str, *keys: str) -> None:

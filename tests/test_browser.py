@@ -77,12 +77,12 @@ def test_a_lab_is_fetched_to_where_its_links_lead_on(browser, tmp_path) -> None:
         lab.bring_to_front("Assignments", fetch)
         fetch.click()
         fetched = lab.page.locator("#fetched_assignments_list")
-        fetched.get_by_text("Submit").first.wait_for(timeout=90_000)
+        fetched.get_by_text("Submit").first.wait_for(timeout=240_000)
         lab.screenshot("fetched")
         assert (course / "labs" / name / "multi_head.ipynb").is_file()
         lab.open_notebook(f"labs/{name}/multi_head.ipynb")
         lab.page.locator(".jp-RenderedMarkdown a", has_text="Lecture 3").first.click()
-        lab.page.get_by_role("tab", name="03_multi_head_self_attention.ipynb").wait_for(timeout=90_000)
+        lab.page.get_by_role("tab", name="03_multi_head_self_attention.ipynb").wait_for(timeout=240_000)
         lab.close()
 
 
@@ -135,7 +135,7 @@ def test_lecture_9_trains_and_its_widget_follows_the_pointer(lab: Lab) -> None:
     box = picture.bounding_box()
     for column, row in [(1, 1), (2, 2)]:
         lab.page.mouse.move(box["x"] + (column + 0.5) * box["width"] / 4, box["y"] + (row + 0.5) * box["height"] / 4)
-        expect(live).to_contain_text(f"patch row {row + 1}, column {column + 1} gives most weight", timeout=90_000)
+        expect(live).to_contain_text(f"patch row {row + 1}, column {column + 1} gives most weight", timeout=240_000)
     lab.screenshot("lecture-09-hover")
 
 

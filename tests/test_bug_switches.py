@@ -403,7 +403,7 @@ def test_a_saved_notebook_replays_what_was_computed_and_says_what_was_not(notebo
     notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
     notebook.tab.open_notebook(notebook.path)
     widget = notebook.widget("text")
-    expect(widget.part("live")).to_have_text(said, timeout=90_000)
+    expect(widget.part("live")).to_have_text(said, timeout=240_000)
     switch(widget, "unscaled").uncheck()
     expect(widget.part("live")).to_contain_text("Cross-attention looks at the decoder:")
     expect(widget.part("live")).to_contain_text("texts right")

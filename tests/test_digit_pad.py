@@ -816,7 +816,7 @@ def test_reopened_without_python_the_last_answer_stays_and_drawing_goes_on(noteb
     notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
     notebook.tab.open_notebook(notebook.path)
     pad = notebook.widget("pad")
-    expect(pad.part("live")).to_have_text(said, timeout=90_000)
+    expect(pad.part("live")).to_have_text(said, timeout=240_000)
     assert pad.part("doubts").first.inner_text() == doubts
     assert pad.root.get_attribute("data-fresh") == "true"
     notebook.press(pad, "pad", "[")

@@ -63,13 +63,13 @@ def score_before(request):
     return compared
 
 
-@drawn(RIGHT, RIGHT[::4])
+@drawn(RIGHT, RIGHT[::6])
 def test_right_answers_in_any_style_earn_full_marks(exercise, answer, seed):
     verdict = judged(exercise, answer, seed)
     assert verdict.passed and verdict.score == 1.0, verdict.text()
 
 
-@drawn(NAMED, NAMED[::8])
+@drawn(NAMED, NAMED[::12])
 def test_known_mistakes_fail_and_are_named(exercise, answer, seed, score_before):
     verdict = judged(exercise, answer, seed)
     assert score_before(seed, verdict.score) == verdict.score, "the score is another in another draw"
@@ -78,7 +78,7 @@ def test_known_mistakes_fail_and_are_named(exercise, answer, seed, score_before)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("exercise", "answer"), UNNAMED[::6])  # benchmarks/grader.py judges all
+@pytest.mark.parametrize(("exercise", "answer"), UNNAMED[::9])  # benchmarks/grader.py judges all
 def test_mistakes_on_no_list_fail_and_are_given_no_wrong_name(exercise, answer):
     """What search finds is no name of the list: it says what the code does, as tests/test_diagnosis.py demands."""
     verdict = judged(exercise, answer, 1)

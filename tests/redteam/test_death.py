@@ -64,8 +64,7 @@ def test_killed_in_mid_batch(course: Path, done: int) -> None:
     everybody_once(course)
 
 
-@pytest.mark.parametrize("seconds", [3, 12])
-def test_locked_database(course: Path, seconds: float) -> None:
+def test_locked_database(course: Path) -> None:
     """Another process holds the gradebook for a while: what it keeps waiting is said, and all are graded once."""
     let_go = threading.Event()
 
@@ -74,7 +73,7 @@ def test_locked_database(course: Path, seconds: float) -> None:
             time.sleep(0.05)
         database = sqlite3.connect(course / "gradebook.db", isolation_level=None, timeout=60)
         database.execute("BEGIN EXCLUSIVE")
-        let_go.wait(seconds)
+        let_go.wait(12)
         database.rollback()
         database.close()
 
@@ -87,15 +86,15 @@ def test_locked_database(course: Path, seconds: float) -> None:
         thread.join()
     assert locked.nothing(), locked
     assert locked.status == 0, arena.log(course)[-6000:]
-    assert seconds < 10 or re.search(r"The gradebook cannot be used \(.*locked.*\); next attempt in", arena.log(course))
+    assert re.search(r"The gradebook cannot be used \(.*locked.*\); next attempt in", arena.log(course))
     assert sorted(gradings(course)) == sorted(HONEST)
     everybody_once(course)
 
 
 @pytest.mark.skipif(not machine.small_disk_possible(), reason="only root can mount a small disk")
-@pytest.mark.parametrize("free_mb", [0.0, 0.06, 0.14])
+@pytest.mark.parametrize("free_mb", [0.0, 0.14])
 def test_full_disk(course: Path, free_mb: float) -> None:
-    """Early, in the midst, late: the more there was left."""
+    """Early and late: the more there was left."""
     full, again = arena.grade(course, free_mb=free_mb, again=True)
     log = arena.log(course)
     assert full.status != 0
