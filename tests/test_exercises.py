@@ -312,7 +312,7 @@ def test_right_answers_pass_through_the_stages(exercise):
         return tuple(part * 2 for part in output) if isinstance(output, tuple | list) else output * 2
 
     ways, foreseen = {}, []
-    for answer in [task.values[1] for task in RIGHT if task.values[0] is exercise][::3]:
+    for answer in [task.values[1] for task in RIGHT if task.values[0] is exercise][::5]:
         if inspect.isclass(answer):
             forward = {"forward": lambda self, *inputs, answer=answer: changed(answer.forward(self, *inputs))}
             almost = type(answer.__name__, (answer,), forward)

@@ -5,8 +5,8 @@ import torch
 
 from headroom.data import CHARACTERS, as_ids, code_tokens, embedded_code, repeated_sequences
 from headroom.language_training import next_accuracy, repeat_accuracy, train_language_model, train_on_repeats
-from headroom.pretrained import checkpoint, pretrained_language_model, small_code_model
-from headroom.recipes import CODE_MINUTE, Recipe
+from headroom.pretrained import checkpoint, pretrained_language_model
+from headroom.recipes import Recipe
 from headroom.reference import LanguageModel, NGram, surprise
 from headroom.scale import VARIABLE
 from headroom.training import seed_everything
@@ -75,17 +75,6 @@ def test_the_model_that_comes_with_the_course_beats_counting_by_15_percent(full_
     model = pretrained_language_model()
     assert not model.training and bits_per_character(model) < 0.85 * best_count()
     assert checkpoint("code")["val_accuracy"] > 0.35
-
-
-@pytest.mark.full
-def test_a_minute_beats_counting(full_scale):
-    """By the recipe's steps; how long they take on this machine is not asked."""
-    tokens, code = code_tokens(), embedded_code()
-    train, val = (tokens.encode("".join(files.values())) for files in (code.train, code.val))
-    seed_everything(1)
-    model = small_code_model()
-    train_language_model(model, train, val, CODE_MINUTE, "cpu")
-    assert bits_per_character(model) < 0.95 * best_count()
 
 
 def little(seed=1, **changes):
