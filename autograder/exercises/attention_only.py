@@ -102,7 +102,8 @@ def plain(model: AttentionOnly, *build: int) -> dict[str, Any]:
     """A model as a case holds it; `build`: what it was built with. With an odd number of heads, in evaluation mode."""
     weights = {name: parameter.detach().double().numpy() for name, parameter in model.named_parameters()}
     made = {"$make": "module", "source": SOURCE, "kind": "AttentionOnly", "build": list(build), "weights": weights}
-    return made | {"training": model.blocks[0].attention.n_heads % 2 == 0}
+    *_, n_heads, _ = build
+    return made | {"training": n_heads % 2 == 0}
 
 
 def place(sizes: Sizes) -> tuple[int, int]:

@@ -171,9 +171,11 @@ def _equal(first: tuple[Parts | None, ...], other: tuple[Parts | None, ...]) -> 
 
 def _other_size(comparison: Comparison) -> Mistake | None:
     """The mistake of a layer that has another size than the task says; None if all have the right one."""
-    run, exercise = comparison.run, comparison.trial.exercise
-    for i in [i for i, right in enumerate(comparison.right) if not right] if exercise.roles else []:
-        roles = exercise.roles(comparison.cases[i].build)
+    run, roles_of = comparison.run, comparison.trial.exercise.roles
+    if roles_of is None:
+        return None
+    for i in [i for i, right in enumerate(comparison.right) if not right]:
+        roles = roles_of(comparison.cases[i].build)
         placed = {name: weight for name, weight in comparison.reading[i].items() if name in roles}
         if odd := [name for name, weight in placed.items() if tuple(weight.shape) != tuple(roles[name].shape)]:
             first = [comparison.reading[i][name].flatten()[:1] for name in odd]  # its number tells where a role lies
