@@ -184,8 +184,8 @@ def _module(
         source: the class `kind`, and those that it needs; `math`, `torch`, `nn` and `Tensor` are there.
         build: the arguments of its constructor.
         weights: all its parameters, by name.
-        training: in training mode, as PyTorch makes it. One that is left in another mode shows, if its classes do
-            nothing else in training.
+        training: in training mode, as PyTorch makes it. Its classes must do the same in both modes, so that the mode
+            itself is all that a call can change.
     """
     space: dict[str, Any] = {"__name__": GIVEN, "math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
     exec(_compiled(source), space)
@@ -296,7 +296,9 @@ def answer(request: bytes, target: Any) -> bytes:
     else:
         work = [lambda case=case: _run(target, case) for case in ask["cases"]]
     with _Watch():
-        torch.zeros(1).add(1)  # what torch imports at the first watched call shall not count as the student's time
+        torch.zeros(1, device="cpu").add(
+            1
+        )  # what torch imports at the first watched call shall not count as the student's time
     with forbidding(ask.get("forbidden", [])), _Watchdog(ask.get("seconds", SECONDS)) as watchdog:
         replies = [_guarded(task, watchdog) for task in work]
     return pack(replies)
@@ -432,10 +434,14 @@ class _Watchdog:
 @contextlib.contextmanager
 def exact() -> Generator[None]:
     """float64 as the default dtype, so that style and order of operations do not matter; one thread, and the CPU: the
-    tensors are tiny, and threads or a GPU would only wait for each other. All are put back."""
+    tensors are tiny, and threads would only wait for each other, a GPU for its data. All are put back."""
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    try:
+        on_cpu = torch.empty(0).device.type == "cpu"
+    except Exception:  # the default is a device that is not there
+        on_cpu = False
     # Where the CPU is the default anyway, saying so would only slow every operation down.
-    device = contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+    device = contextlib.nullcontext() if on_cpu else torch.device("cpu")
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     try:
@@ -752,8 +758,10 @@ def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
     if isinstance(value, nn.Module):
         value = [*vars(value).values()]
     elif isinstance(value, types.FunctionType):
-        with contextlib.suppress(ValueError):  # a name that has no value yet
-            value = [cell.cell_contents for cell in value.__closure__ or ()]
+        cells, value = value.__closure__ or (), [*(value.__defaults__ or ())]
+        for cell in cells:
+            with contextlib.suppress(ValueError):  # a name that has no value yet
+                value.append(cell.cell_contents)
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return any(_left_behind(item, device, depth - 1) for item in items)
 

@@ -348,6 +348,8 @@ def grader_version() -> str:
 def reasons() -> list[dict[str, Any]]:
     """The survivors that are right by the task's text: [[equivalent]] tables with `exercise`, `change` and `reason`.
 
+    `exercise` may be a list.
+
     In place of `change`: `where`, ways in which it may differ, and, if need be, `what`, a pattern of what is said of
     each. Without `exercise` it holds for all but those in `except`.
     """
@@ -357,7 +359,8 @@ def reasons() -> list[dict[str, Any]]:
 def excused(record: Record, listed: list[dict[str, Any]]) -> bool:
     """Whether a survivor is listed as equivalent."""
     for entry in listed:
-        if entry.get("exercise", record["exercise"]) != record["exercise"]:
+        only = entry.get("exercise", record["exercise"])
+        if record["exercise"] not in ([only] if isinstance(only, str) else only):
             continue
         if record["exercise"] in entry.get("except", ()):
             continue

@@ -469,7 +469,7 @@ class Trained(Scale):
         (Views, "where an input is not contiguous in memory, as a transposed one is, it raises RuntimeError"),
         (DoubleInside, "float32 in, float64 out"),
         (WorthlessInFloat32, "in float32 the result is far off"),
-        (StaysBehind, "a tensor stays where it was when the module is moved"),
+        (StaysBehind, "a tensor stays where it was when a model with this module in it is moved"),
         (Trained, "`two` is among the parameters"),
     ],
 )

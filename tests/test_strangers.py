@@ -1,4 +1,4 @@
-"""Wrong answers of strangers that the judge once took for right, or gave a name that was untrue: a rule for each."""
+"""Answers by people who had not seen the grader, which it once accepted or gave an untrue name."""
 
 import math
 
@@ -93,11 +93,15 @@ def leaves_training_on(model, ids, layer, head):
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
-        ("PositionalEncoding", InAClosure, "a tensor stays where it was when the module is moved"),
-        ("PositionalEncoding", MovesByItself, "a tensor stays where it was when the module is moved"),
+        ("PositionalEncoding", InAClosure, "a tensor stays where it was when a model with this module in it is moved"),
+        (
+            "PositionalEncoding",
+            MovesByItself,
+            "a tensor stays where it was when a model with this module in it is moved",
+        ),
         ("sinusoidal_encoding", at_most_1024_rows, "it goes wrong where n_tokens ≥"),
         ("LayerNorm", StartsTheOtherWayRound, "γ or β starts from the wrong values"),
-        ("MultiHeadSelfAttention", Unset, "`w_v.weight` starts from whatever lies in memory"),
+        ("MultiHeadSelfAttention", Unset, "`w_v.weight` starts from numbers that were never set"),
         ("DecoderBlock", FourTimesAsWide, "have other sizes than the task says"),
         ("PatchEmbedding", GreyOnly, "`map.weight` has another size than the task says"),
         ("Encoder", OnlyTheFirst, "not all blocks are used"),
@@ -108,6 +112,37 @@ def leaves_training_on(model, ids, layer, head):
 def test_it_is_refused_and_told_so(name, answer, says):
     verdict = judged(find(name), answer, 0)
     assert not verdict.passed and says in verdict.text(), verdict.text()
+
+
+class NoWidth(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.a, self.b = nn.Linear(d_model, d_ff // 100, bias=False), nn.Linear(d_ff // 100, d_model, bias=False)
+
+    def forward(self, x):
+        return self.b(nn.functional.gelu(self.a(x)))
+
+
+class NoWidthInside(right_decoder.Block):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff // 100)
+
+
+class NoNumbers(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.nothing, self.gamma, self.eps = nn.Parameter(torch.empty(0)), torch.ones(d_model), eps
+
+    def forward(self, x):
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.gamma
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("FeedForward", NoWidth), ("DecoderBlock", NoWidthInside), ("RMSNorm", NoNumbers)]
+)
+def test_layers_without_a_number_get_a_verdict(name, answer):
+    verdict = judged(find(name), answer, 0)
+    assert not verdict.passed and "the check itself failed" not in verdict.text(), verdict.text()
 
 
 def test_a_default_device_other_than_the_cpu_changes_nothing():

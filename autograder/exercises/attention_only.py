@@ -99,7 +99,10 @@ Heads = Callable[[int, Tensor, Tensor, Tensor], Tensor]  # layer, outputs, weigh
 
 
 def plain(model: AttentionOnly, *build: int) -> dict[str, Any]:
-    """A model as a case holds it; `build`: what it was built with. With an odd number of heads, in evaluation mode."""
+    """A model as a case holds it; `build`: what it was built with.
+
+    With an odd number of heads it is in evaluation mode, so that both occur.
+    """
     weights = {name: parameter.detach().double().numpy() for name, parameter in model.named_parameters()}
     made = {"$make": "module", "source": SOURCE, "kind": "AttentionOnly", "build": list(build), "weights": weights}
     *_, n_heads, _ = build

@@ -86,7 +86,8 @@ STARTS = {"gamma": 1.0, "beta": 0.0}
 def _wrong_start(seen: Evidence) -> bool:
     if seen.right:  # then it is known which is which, whatever they are called
         roles = {name: start for name, start in seen.starts.items() if name in STARTS}
-        return any((start != STARTS[name]).any() for name, start in roles.items())
+        untold = any(parameter.start is None for parameter in seen.parameters)
+        return untold or any(bool((start != STARTS[name]).any()) for name, start in roles.items())
     starts = {p.name.lower(): p.constant for p in seen.parameters}
     return any(
         (name in reading.GAMMA and start != 1) or (name in reading.BETA and start != 0)

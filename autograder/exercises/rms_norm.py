@@ -84,7 +84,9 @@ def _not_registered(seen: Evidence) -> bool:
 
 
 def _wrong_start(seen: Evidence) -> bool:
-    return len(seen.parameters) == 1 and "gamma" in seen.starts and bool((seen.starts["gamma"] != 1).any())
+    if len(seen.parameters) != 1:
+        return False
+    return seen.parameters[0].start is None or bool((seen.starts.get("gamma", np.ones(1)) != 1).any())
 
 
 def _shifts(seen: Evidence) -> bool:

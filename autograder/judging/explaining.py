@@ -87,7 +87,7 @@ def _starts(comparison: Comparison) -> dict[str, np.ndarray]:
     Only roles that are nothing else than numbers of parameters: not the sum of two, nor 1 more than one.
     """
     sent = [(t.detach().numpy(), p.start) for p, t in comparison.run.parameters[0].values() if p.start is not None]
-    if not sent:
+    if not any(start.size for _, start in sent):
         return {}
     numbers, starts = (np.concatenate([np.ravel(array) for array in arrays]) for arrays in zip(*sent, strict=True))
     order = numbers.argsort()
@@ -131,7 +131,7 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
     outputs_only: Cause | None = None
     right_but_for_sizes = _right_but_for_sizes(comparison)
     for weights in comparison.readings:
-        # Other readings than the likeliest are tried for one mistake at a time: two make up for what was misread.
+        # Other readings than the likeliest are tried for one mistake at a time: two can look like a misread one.
         together = pairs if weights is comparison.reading else []
         if together and all(comparison.right):  # what shows in no result can only go with what shows in none either
             first = next((i for i, case in enumerate(comparison.cases) if case.dtype == "float64"), 0)
@@ -150,23 +150,31 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
                 if not any(all_gradient_gaps(comparison.run, answers).values()):
                     return cause
                 outputs_only = outputs_only or cause  # another group may agree in the gradients too
-    if outputs_only is None and right_but_for_sizes and (mistake := _other_size(comparison)):
-        return Cause((mistake,), right_but_for_sizes, ((),))
+    if outputs_only is None and any(right_but_for_sizes or ()) and (mistake := _other_size(comparison)):
+        return Cause((mistake,), right_but_for_sizes or (), ((),))
     return outputs_only
 
 
 def _right_but_for_sizes(comparison: Comparison) -> tuple[Parts | None, ...] | None:
     """What the right steps give with parameters of the student's sizes, where some results are wrong and that is why.
 
-    Or because something is raised before any step. What changes no result is not the reason then.
+    Where the right steps raise as the student's code does, that counts too: what comes after is never reached. What
+    changes neither result nor gradient is not the reason then.
     """
-    return None if all(comparison.right) else _reproduced(comparison, frozenset(), comparison.reading)
+    if all(comparison.right):
+        return None
+    answers = _reproduced(comparison, frozenset(), comparison.reading)
+    return None if answers is None or any(all_gradient_gaps(comparison.run, answers).values()) else answers
 
 
 def _equal(first: tuple[Parts | None, ...], other: tuple[Parts | None, ...]) -> bool:
     """Whether answers are the same in every case."""
+
+    def near_enough(a: Tensor, b: Tensor) -> bool:
+        return torch.allclose(a.double(), b.double(), equal_nan=True)
+
     pairs = zip(first, other, strict=True)
-    return all(a is b or (a and b and shapes(a) == shapes(b) and all(map(torch.allclose, a, b))) for a, b in pairs)
+    return all(a is b or (a and b and shapes(a) == shapes(b) and all(map(near_enough, a, b))) for a, b in pairs)
 
 
 def _other_size(comparison: Comparison) -> Mistake | None:
@@ -177,13 +185,15 @@ def _other_size(comparison: Comparison) -> Mistake | None:
     for i in [i for i, right in enumerate(comparison.right) if not right]:
         roles = roles_of(comparison.cases[i].build)
         placed = {name: weight for name, weight in comparison.reading[i].items() if name in roles}
-        if odd := [name for name, weight in placed.items() if tuple(weight.shape) != tuple(roles[name].shape)]:
-            first = [comparison.reading[i][name].flatten()[:1] for name in odd]  # its number tells where a role lies
+        if odd := [weight for name, weight in placed.items() if tuple(weight.shape) != tuple(roles[name].shape)]:
+            first = [weight.flatten()[0] for weight in odd if weight.numel()]  # its number tells where a role lies
             names = [name for name, (_, t) in run.parameters[i].items() if any(bool((t == n).any()) for n in first)]
-            has = "have other sizes" if len(names) > 1 else "has another size"
-            sentence = "Apart from that, your code computes what it should in every case."
+            what, has = as_code(names) if names else "a layer", "has another size"
+            if len(names) > 1:
+                has = "have other sizes"
+            sentence = "Apart from that, what your code returns is what it should be."
             look = "Follow the constructor's arguments to the layers: which of them does each size come from?"
-            return Mistake(diagnosis.KEY, f"{as_code(names)} {has} than the task says", sentence, look)
+            return Mistake(diagnosis.KEY, f"{what} {has} than the task says", sentence, look)
     return None
 
 

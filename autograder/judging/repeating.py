@@ -272,12 +272,12 @@ def _of_module(comparison: Comparison, i: int) -> list[str]:
     if run.parameters[i] and not trial.exercise.needs:
         sentences.append(f"`{next(iter(run.parameters[i]))}` is among the parameters")
     unset = (name for name, (p, _) in run.parameters[i].items() if p.start is not None and np.isnan(p.start).any())
-    sentences += [f"`{name}` starts from whatever lies in memory: it is given no values" for name in unset][:1]
+    sentences += [f"`{name}` starts from numbers that were never set" for name in unset][:1]
     sentences += [f"nothing depends on `{name}`, which is among the parameters" for name in _idle(comparison)[:1]]
     (reply,) = trial.replies({"do": "look", "cases": [run.request(i)], "device": "meta"}, 1)
     error = trial.outcome(reply).error
     if error and all(word in error.message for word in ("device", "cpu", "meta")):
-        sentences.append("a tensor stays where it was when the module is moved with `.to(device)`")
+        sentences.append("a tensor stays where it was when a model with this module in it is moved with `.to(device)`")
     return sentences
 
 
