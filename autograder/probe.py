@@ -296,9 +296,8 @@ def answer(request: bytes, target: Any) -> bytes:
     else:
         work = [lambda case=case: _run(target, case) for case in ask["cases"]]
     with _Watch():
-        torch.zeros(1, device="cpu").add(
-            1
-        )  # what torch imports at the first watched call shall not count as the student's time
+        # What torch imports at the first watched call shall not count as the student's time.
+        torch.zeros(1, device="cpu").add(1)
     with forbidding(ask.get("forbidden", [])), _Watchdog(ask.get("seconds", SECONDS)) as watchdog:
         replies = [_guarded(task, watchdog) for task in work]
     return pack(replies)

@@ -35,9 +35,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ) -> Case:
         size, around = (len(lengths), max(lengths)), kwargs.pop("around", None)
         q, k = (source.normal(0.0, 1.5, (*size, 7)) for _ in range(2))
-        if (
-            around is not None
-        ):  # what is to be hidden has the larger scores, by up to 600, around a number for each text
+        if around is not None:
+            # What is to be hidden has the larger scores, by up to 600, around a number for each text.
             places = np.linspace(around - 300.0, around + 300.0, max(lengths))
             q[..., 0], k[..., 0] = math.sqrt(7), places + 2e3 * np.arange(len(lengths))[:, None]
         v = source.normal(0.0, 1.0, (*size, 4))

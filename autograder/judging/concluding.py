@@ -9,7 +9,7 @@ from autograder.exercise import Mistake
 from autograder.judging.asking import Run, without_result
 from autograder.judging.comparing import Comparison, differing, near
 from autograder.judging.criteria import Findings, judge_apart, judge_by_response, judge_criteria, properties
-from autograder.judging.explaining import explain, known_mistakes, recognise_signs
+from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.matching import compare, unread
 from autograder.judging.observing import follow_stages, locate, observe
 from autograder.judging.repeating import Repetition
@@ -39,7 +39,7 @@ def nothing_to_compare(run: Run) -> Verdict | None:
         return not_judged(exercise.name, f"it should return {exercise.returns}; it returned {instead}")
     comparison = compare(run)
     mistakes = recognise_signs(comparison)
-    if not mistakes and (cause := known_mistakes(comparison)):
+    if not mistakes and (cause := known_mistakes(comparison, right_but_for_sizes(comparison))):
         mistakes = cause.mistakes
     headline = f"it raised {errors[0].type}: {gist(errors[0].message)}"
     return not_judged(exercise.name, headline, error_lines(errors[0]), mistakes)

@@ -109,7 +109,8 @@ def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[in
     explained = signs and any(answer is None for answer in comparison.expected)
     if comparison.trial.exercise.reference is None or explained or (all_right and not any(gaps.values())):
         return Explanation(None, None, all_right)
-    cause = known_mistakes(comparison) or _small_change(comparison)
+    unchanged = right_but_for_sizes(comparison)
+    cause = known_mistakes(comparison, unchanged) or (None if unchanged else _small_change(comparison))
     if cause and all(cause.slips):
         return Explanation(cause, None, all_right)
     # Of two slips no case may have the right shape, though cases of each have it: what they leave unused still counts.
@@ -123,13 +124,15 @@ def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[in
 # --- Known mistakes ----------------------------------------------------------------------------------------------
 
 
-def known_mistakes(comparison: Comparison) -> Cause | None:
-    """The known mistakes, alone or two together, that do exactly what the student's code did."""
+def known_mistakes(comparison: Comparison, unchanged: tuple[Parts | None, ...] | None) -> Cause | None:
+    """The known mistakes, alone or two together, that do exactly what the student's code did.
+
+    unchanged: what `right_but_for_sizes` gives; a mistake that changes nothing of it is not the reason.
+    """
     known = [mistake for mistake in comparison.trial.exercise.mistakes if mistake.computed]
     alone = [(mistake,) for mistake in known]
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
     outputs_only: Cause | None = None
-    right_but_for_sizes = _right_but_for_sizes(comparison)
     for weights in comparison.readings:
         # Other readings than the likeliest are tried for one mistake at a time: two can look like a misread one.
         together = pairs if weights is comparison.reading else []
@@ -144,18 +147,18 @@ def known_mistakes(comparison: Comparison) -> Cause | None:
         for group in itertools.chain(alone, together):
             for keys in itertools.product(*(mistake.ways for mistake in group)):
                 answers = _reproduced(comparison, frozenset(keys), weights)
-                if answers is None or (right_but_for_sizes and _equal(answers, right_but_for_sizes)):
+                if answers is None or (unchanged and _equal(answers, unchanged)):
                     continue
                 cause = Cause(group, answers, tuple(mistake.costs for mistake in group))
                 if not any(all_gradient_gaps(comparison.run, answers).values()):
                     return cause
                 outputs_only = outputs_only or cause  # another group may agree in the gradients too
-    if outputs_only is None and any(right_but_for_sizes or ()) and (mistake := _other_size(comparison)):
-        return Cause((mistake,), right_but_for_sizes or (), ((),))
+    if outputs_only is None and unchanged and any(unchanged) and (mistake := _other_size(comparison)):
+        return Cause((mistake,), unchanged, ((),))
     return outputs_only
 
 
-def _right_but_for_sizes(comparison: Comparison) -> tuple[Parts | None, ...] | None:
+def right_but_for_sizes(comparison: Comparison) -> tuple[Parts | None, ...] | None:
     """What the right steps give with parameters of the student's sizes, where some results are wrong and that is why.
 
     Where the right steps raise as the student's code does, that counts too: what comes after is never reached. What
@@ -262,8 +265,6 @@ def _small_change(comparison: Comparison) -> Cause | None:
     run, trial, steps = comparison.run, comparison.trial, comparison.trial.exercise.steps
     chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64" and case.drift == 1]
     if steps is None or any(outcome.backward_error for outcome in run.outcomes) or comparison.missing:
-        return None
-    if _right_but_for_sizes(comparison):
         return None
     given = {i: calls(trial.cases[i], trial.inputs[i]) for i in chosen}
     if not all(len(given[i]) == 1 or run.fits(i) for i in chosen):
