@@ -128,25 +128,37 @@ class Unit:
 def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
     """The layers that parameters belong to, in declared order (bare tensors of the outermost module come first)."""
     left, found = dict(parameters), {}
+    place = {name: n for n, name in enumerate(parameters)}
+    inside: dict[str, list[str]] = {"": list(parameters)}  # by the path of each module that holds parameters
+    owned: dict[str, list[str]] = {}  # by the module that a parameter stands in
+    maps: dict[str, list[str]] = {}  # weights of the layers that stand in a module, by its path
+    for name in parameters:
+        owner, _, leaf = name.rpartition(".")
+        owned.setdefault(owner, []).append(name)
+        for path in itertools.accumulate(owner.split(".") if owner else (), "{}.{}".format):
+            inside.setdefault(path, []).append(name)
+        if owner and leaf == "weight":
+            maps.setdefault(owner.rpartition(".")[0], []).append(name)
+    innermost_first = sorted(inside, key=lambda path: (not path, -path.count(".")))
 
     def take(kind: str, path: str, names: Sequence[str], tensors: Weights) -> None:
-        found[min(map(list(parameters).index, names))] = Unit(kind, path, tensors)
+        found[min(place[name] for name in names)] = Unit(kind, path, tensors)
         for name in names:
             del left[name]
 
-    for path in _paths(parameters):  # innermost first
-        names = [name for name in left if _inside(name, path)]
+    def take_attention(path: str, names: Sequence[str]) -> None:
         own = {name[len(path) + 1 if path else 0 :]: left[name] for name in names}
         if tensors := _attention(own, d_model, n_heads):
             take("attention", path, names, tensors)
-    for path in _paths(parameters):  # maps that stand in a block as they are: their names say which is which
-        maps = {n.rpartition(".")[0] for n in left if _is_map(n, path) and role_of(n[len(path) :])}
-        names = [name for name in left if name.rpartition(".")[0] in maps]
-        own = {name[len(path) + 1 if path else 0 :]: left[name] for name in names}
-        if tensors := _attention(own, d_model, n_heads):
-            take("attention", path, names, tensors)
-    for path in _paths(parameters):
-        names = [name for name in left if name.rpartition(".")[0] == path]
+
+    for path in innermost_first:
+        take_attention(path, [name for name in inside[path] if name in left])
+    for path in innermost_first:  # maps that stand in a block as they are: their names say which is which
+        named = [name for name in maps.get(path, ()) if name in left and role_of(name[len(path) :])]
+        owners = {name.rpartition(".")[0] for name in named}
+        take_attention(path, [name for name in inside[path] if name in left and name.rpartition(".")[0] in owners])
+    for path in innermost_first:
+        names = [name for name in owned.get(path, ()) if name in left]
         own = {name.rpartition(".")[2]: left[name] for name in names}
         if path and names and all(tensor.shape == (d_model,) for _, tensor in own.values()):
             (read,) = gain_and_shift(own, (d_model,))
@@ -166,20 +178,8 @@ def of_kind(found: Sequence[Unit], kind: str) -> list[Unit]:
     return [unit for unit in found if unit.kind == kind]
 
 
-def _paths(parameters: Parameters) -> list[str]:
-    """The modules that hold parameters, the innermost first, "" last."""
-    paths = {path for name in parameters for path in itertools.accumulate(name.split(".")[:-1], "{}.{}".format)}
-    return [*sorted(paths, key=lambda path: -path.count(".")), ""]
-
-
 def _inside(name: str, path: str) -> bool:
     return not path or name == path or name.startswith(path + ".")
-
-
-def _is_map(name: str, path: str) -> bool:
-    """Whether it is the weight of a layer that stands directly in the module called `path`."""
-    owner, _, leaf = name.rpartition(".")
-    return leaf == "weight" and bool(owner) and owner.rpartition(".")[0] == path
 
 
 def _attention(own: Parameters, d_model: int, n_heads: int) -> Weights:
