@@ -159,7 +159,7 @@ import json, statistics, sys, time
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config.loader import PyFileConfigLoader
-from autograder.judge import judge
+import autograder.judge
 from autograder.kernels.launch import warm_parent
 from autograder.kernels.provisioner import IsolatedProvisioner
 from autograder.pipeline import execute
@@ -190,7 +190,7 @@ timed(execute.JudgedExecute, "_open_kernel", "kernel: one that came up ahead get
 timed(execute.JudgedExecute, "_close_kernel", "kernel: end")
 timed(execute.JudgedExecute, "_run", "the notebook's own cells")
 timed(execute.JudgedExecute, "_ask", "the student's code, asked by the checks")
-timed(execute, "judge", "checks in all")
+timed(autograder.judge, "judge", "checks in all")
 started = []
 launch = IsolatedProvisioner.launch_kernel
 

@@ -26,7 +26,7 @@ def with_mistakes(exercise: Exercise, *keys: str, seed: int = 0) -> Verdict:
 
 
 def pairs(exercise: Exercise) -> list[tuple[str, str]]:
-    """About three pairs of mistakes that can be made together; HEADROOM_EVERY_NTH_PAIR=1 takes all."""
+    """About two pairs of mistakes that can be made together; HEADROOM_EVERY_NTH_PAIR=1 takes all."""
     known = [mistake for mistake in exercise.mistakes if mistake.computed]
     possible = [(a.ways[0], b.ways[0]) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]
-    return possible[:: int(os.environ.get("HEADROOM_EVERY_NTH_PAIR", max(1, len(possible) // 3)))]
+    return possible[:: int(os.environ.get("HEADROOM_EVERY_NTH_PAIR", max(1, len(possible) // 2)))]

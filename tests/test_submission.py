@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -147,7 +149,7 @@ def test_whatever_the_judge_raises_is_a_verdict(monkeypatch: pytest.MonkeyPatch,
     def confused(*_: object) -> None:
         raise problem
 
-    monkeypatch.setattr(execute, "judge", confused)
+    monkeypatch.setattr("autograder.judge.judge", confused)
     grader = JudgedExecute()
     grader._remarks, grader.nb = [], new_notebook()
     verdict = grader._judge(3, "LayerNorm")
@@ -205,7 +207,7 @@ def test_the_graders_own_failure_is_no_verdict(monkeypatch: pytest.MonkeyPatch, 
             raise grader.own_failure
         return not_judged("LayerNorm", "no answer")
 
-    monkeypatch.setattr(execute, "judge", fails)
+    monkeypatch.setattr("autograder.judge.judge", fails)
     with pytest.raises(RuntimeError, match="no kernel"):
         grader._judge(3, "LayerNorm")
 
@@ -252,3 +254,18 @@ def test_where_the_grader_has_no_warm_parent_a_unit_starts_none(monkeypatch: pyt
 def test_only_a_check_alone_is_judged(source: str) -> None:
     cell = released_cell("check-first", source, grade=True, locked=True, points=4.0)
     assert checked_name(cell) is None
+
+
+EVERY_COMMAND = """
+import importlib, pkgutil, sys
+from autograder import pipeline
+for module in pkgutil.iter_modules(pipeline.__path__, "autograder.pipeline."):
+    importlib.import_module(module.name)
+print({"torch", "lark"} & {*sys.modules})
+"""
+
+
+def test_commands_wait_neither_for_pytorch_nor_for_a_grammar() -> None:
+    """PyTorch is for what judges, and takes seconds; so does the grammar that newer versions of jsonschema build."""
+    done = subprocess.run([sys.executable, "-c", EVERY_COMMAND], capture_output=True, text=True, check=False)
+    assert done.stdout == "set()\n", done.stdout + done.stderr

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbformat import NotebookNode
 from nbgrader import utils
@@ -12,7 +13,9 @@ from autograder.course import course_of
 from autograder.pipeline.course import Failed
 from autograder.pipeline.execute import JudgedExecute, checked_name
 from autograder.pipeline.submission import Unreadable, read
-from autograder.verdict import Verdict
+
+if TYPE_CHECKING:
+    from autograder.verdict import Verdict
 
 CELL_SECONDS, NOTEBOOK_SECONDS = 300, 900.0
 
@@ -44,7 +47,7 @@ def check_notebook(path: Path) -> bool:
         raise Failed(f"{path} cannot be checked: {unknown}.") from None
     judged: list[tuple[Verdict, float]] = []
 
-    def say(cell: NotebookNode, verdict: Verdict) -> None:
+    def say(cell: NotebookNode, verdict: "Verdict") -> None:
         points = float(cell.metadata.nbgrader.points)
         judged.append((verdict, points))
         print(f"\n{verdict.text()}", flush=True)

@@ -15,9 +15,8 @@ import time
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from jupyter_core.utils import ensure_async
 from nbclient.exceptions import CellExecutionComplete, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -27,13 +26,15 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, default
 
 from autograder.course import Course, course_of
-from autograder.judge import NoAnswer, judge
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
 from autograder.pipeline.integrity import NOTED, Remark
 from autograder.pipeline.kernel_side import MIME
 from autograder.pipeline.recorded import record
-from autograder.verdict import Verdict, not_judged
+
+# The judge brings PyTorch, which takes seconds: commands that judge nothing use this file too.
+if TYPE_CHECKING:
+    from autograder.verdict import Verdict
 
 ENDED = "autograder_ended"  # … under which it is said why nothing more is run, and what had been judged before
 SCORES = "autograder_scores"  # the key in nbgrader's resources under which the shares of the points travel
@@ -102,7 +103,7 @@ class JudgedExecute(Execute):
     `on_verdict` is called with each check cell and its verdict as soon as there is one.
     """
 
-    on_verdict: Callable[[NotebookNode, Verdict], None] | None = None
+    on_verdict: Callable[[NotebookNode, "Verdict"], None] | None = None
     on_judged: Callable[[dict[str, Any]], None] | None = None  # likewise, with what can be sent to another process
     course: Course | None = None  # whose exercises are checked; that which nbgrader grades if None
     own_failure: BaseException | None = None  # what kept the grader itself from going on
@@ -141,6 +142,8 @@ class JudgedExecute(Execute):
         self._remarks: list[Remark] = list(resources.get(NOTED, []))
         self.own_failure = None
         judged: dict[int, dict[str, Any]] = {}
+        from autograder.verdict import not_judged
+
         graded = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and utils.is_grade(cell)]
         if ended := resources.get(ENDED):
             scores = {nb.cells[i].metadata.nbgrader.grade_id: 0.0 for i in graded if not utils.is_solution(nb.cells[i])}
@@ -197,8 +200,11 @@ class JudgedExecute(Execute):
         finally:
             self._close_kernel()
 
-    def _judge(self, index: int, name: str) -> Verdict:
+    def _judge(self, index: int, name: str) -> "Verdict":
         """The verdict of one check, whatever the judge meets with in what comes back."""
+        from autograder.judge import judge
+        from autograder.verdict import not_judged
+
         try:
             exercise = self.graded_course.find(name)
         except Exception as problem:
@@ -401,6 +407,8 @@ class JudgedExecute(Execute):
 
     def _ask(self, index: int, name: str, request: bytes) -> bytes:
         """Carry a request of the judge to the probe in the kernel, and the reply back."""
+        from autograder.judge import NoAnswer
+
         if reason := self._why_not():
             raise NoAnswer(f"it {reason}.")
         if end_helpers := getattr(self._provisioner, "end_helpers", None):
@@ -463,13 +471,17 @@ class JudgedExecute(Execute):
 @functools.cache
 def _import_what_judges(course: Course) -> None:
     """Import here what every unit would import for itself: it takes longer than to judge a submission."""
+    import torch
+
+    import autograder.judge  # noqa: F401
+
     with contextlib.suppress(Exception):  # what is wrong with a course is said where it is asked for an exercise
         course.load()
     at = torch.zeros(1, requires_grad=True)
     torch.autograd.grad(at * 1, at, torch.ones(1))  # PyTorch imports SymPy for the first one that is given
 
 
-def _told(cell: NotebookNode, verdict: Verdict) -> dict[str, Any]:
+def _told(cell: NotebookNode, verdict: "Verdict") -> dict[str, Any]:
     """What is kept of a verdict: text and numbers, which can be sent, and can be written as UTF-8."""
     return {
         "grade_id": cell.metadata.nbgrader.grade_id,

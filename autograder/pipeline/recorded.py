@@ -5,15 +5,16 @@ its metadata, and what stands in a check cell is the grader's.
 """
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from autograder.verdict import Verdict
+if TYPE_CHECKING:
+    from autograder.verdict import Verdict
 
 KEY = "autograder"  # in the metadata of an output
 LONGEST = 500  # characters of a text that is kept
 
 
-def record(verdict: Verdict) -> dict[str, Any]:
+def record(verdict: "Verdict") -> dict[str, Any]:
     """The metadata of the output that shows a verdict."""
     mistakes = [
         {"key": one.key, "title": _writable(one.title), "sentence": _writable(one.sentence)} for one in verdict.mistakes

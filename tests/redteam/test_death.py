@@ -19,7 +19,7 @@ from tests.redteam.arena import HONEST
 
 pytestmark = pytest.mark.full  # each grades several rounds
 
-# The first and the third, so that their kernels run when the grader dies at its start or after two.
+# So that a kernel runs when the grader dies.
 SLEEPERS = {student: {"scratch": "import time; time.sleep(3)"} for student in ("a_honest_right", "n_honest_wrong")}
 
 
@@ -52,11 +52,10 @@ def everybody_once(course: Path) -> None:
         assert "layer_norm" in arena.pages(course, student)
 
 
-@pytest.mark.parametrize("done", [0, 2])
-def test_killed_in_mid_batch(course: Path, done: int) -> None:
+def test_killed_in_mid_batch(course: Path) -> None:
+    """While a kernel runs; tests/test_workers.py kills at others."""
     graded = "[p for p in (course / 'autograded').glob('*/*/*.ipynb') if b'headroom_graded' in p.read_bytes()]"
-    kernels = "(course / 'autograded').exists() and " if not done else ""
-    killed, again = arena.grade(course, kill_when=f"{kernels}len({graded}) >= {done}", again=True)
+    killed, again = arena.grade(course, kill_when=f"len({graded}) >= 2", again=True)
     assert killed.status == -9
     assert killed.processes == []
     assert again.status == 0, arena.log(course, 1)[-6000:]
@@ -92,10 +91,8 @@ def test_locked_database(course: Path) -> None:
 
 
 @pytest.mark.skipif(not machine.small_disk_possible(), reason="only root can mount a small disk")
-@pytest.mark.parametrize("free_mb", [0.0, 0.14])
-def test_full_disk(course: Path, free_mb: float) -> None:
-    """Early and late: the more there was left."""
-    full, again = arena.grade(course, free_mb=free_mb, again=True)
+def test_full_disk(course: Path) -> None:
+    full, again = arena.grade(course, free_mb=0.14, again=True)  # enough for some of them
     log = arena.log(course)
     assert full.status != 0
     assert re.search(r"No space left on device|disk (is full|I/O error)|unable to open database file", log), log[-3000:]
@@ -109,11 +106,9 @@ def gradings(course: Path) -> list[str]:
     return re.findall(r"Autograding \S*autograded/(\w+)/", arena.log(course))
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_two_graders_at_once(course: Path, begun: bool) -> None:
-    """Whether or not there is a gradebook yet."""
-    if not begun:
-        (course / "gradebook.db").unlink()
+def test_two_graders_at_once(course: Path) -> None:
+    """Before there is a gradebook, which one of them makes."""
+    (course / "gradebook.db").unlink()
     grade = f"{sys.executable} -m autograder grade"
     both = f"{grade} & {grade}; one=$?; wait $! && exit $one"
     (left,) = arena.grade(course, command=["bash", "-c", both])
