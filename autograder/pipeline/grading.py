@@ -93,10 +93,9 @@ def grade(
     missing = []
     try:
         with closing(Turn(course, "the grading of this course", print, AT_WORK)):
-            for lab in chosen:
-                with closing(Turn(course, "the gradebook", print)):
-                    if not in_gradebook(database, lab):
-                        labs.generate(course, [lab])
+            with closing(Turn(course, "the gradebook", print)):
+                if new := [lab for lab in chosen if not in_gradebook(database, lab)]:
+                    labs.generate(course, new)
             journal = Journal(course)
             plans = _plans(course, config, chosen, regrade, journal)
             if any(plan.todo for plan in plans):
