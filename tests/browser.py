@@ -22,7 +22,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -100,14 +100,8 @@ class Server:
     process: subprocess.Popen
     log: Path
 
-    def interrupt(self, timeout: float = 60) -> int:
-        """Press Ctrl-C, once more where that is lost, and return the exit status.
-
-        Without a terminal it is an exception wherever the server is just then, and some code there lets none through.
-        """
-        self.process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            return self.process.wait(timeout)
+    def interrupt(self, timeout: float = 120) -> int:
+        """Press Ctrl-C and return the exit status."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(timeout)
 
