@@ -143,10 +143,10 @@ class JudgedExecute(Execute):
         self._remarks: list[Remark] = list(resources.get(NOTED, []))
         self.own_failure = None
         judged: dict[int, dict[str, Any]] = {}
-        from autograder.verdict import not_judged
-
         graded = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and utils.is_grade(cell)]
         if ended := resources.get(ENDED):
+            from autograder.verdict import not_judged
+
             scores = {nb.cells[i].metadata.nbgrader.grade_id: 0.0 for i in graded if not utils.is_solution(nb.cells[i])}
             for index in graded:
                 if name := checked_name(cell := nb.cells[index]):
