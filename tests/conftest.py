@@ -106,9 +106,12 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(STATE, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def course_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the course's notebooks and configuration: what runs in it leaves the repository alone."""
+    """A copy of the course's notebooks and configuration: what runs in it leaves the repository alone.
+
+    One for each module: what was run and saved before, the start page shows as done.
+    """
     from tests.browser import copy_course
 
     return copy_course(tmp_path_factory.mktemp("course") / "headroom")

@@ -19,6 +19,7 @@ class PatchEmbedding(nn.Module):
 from dataclasses import replace
 
 VIT_DIGITS = replace(VIT_DIGITS, epochs=1, batch_size=1000)
+digits = replace(digits, train_images=digits.train_images[:1000], train_labels=digits.train_labels[:1000])
 
 
 class ViT(nn.Module):
