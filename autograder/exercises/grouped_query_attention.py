@@ -38,7 +38,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
             mask = np.tril(np.ones((1, 1, tokens, tokens + max(0, earlier)), dtype=bool), max(0, earlier))
             inputs, label = (x, mask), label + ", causal mask"
         if tag == "heads":
-            mask = masked("random", n_heads, tokens, tokens, source)[None]
+            mask = multi_head.by_head(1, n_heads, tokens, tokens, source)
             tag, inputs, label = "mask", (x, mask), label + ", another mask in each head"
         if earlier >= 0:
             inputs = (
@@ -88,7 +88,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     if kind or earlier:
         mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng)) if kind == "causal" else None
         if kind == "by head":
-            mask = masked("random", batch * n_heads, tokens, tokens, rng).reshape(batch, n_heads, tokens, tokens)
+            mask = multi_head.by_head(batch, n_heads, tokens, tokens, rng)
         if mask is not None and earlier:
             mask = np.concatenate([np.ones((*mask.shape[:3], earlier), dtype=bool), mask], axis=-1)
         inputs = (*inputs, mask)

@@ -300,6 +300,14 @@ class ReadsTheCacheItself(Maps):
 
 
 @answers("GroupedQueryAttention")
+class AnEmptyCacheIsFalse(Maps):
+    """`if cache:` is false for a cache that is empty, so the first tokens are never kept."""
+
+    def keep(self, k, v, cache):
+        return cache.append(k, v) if cache else (k, v)
+
+
+@answers("GroupedQueryAttention")
 class Fused(Maps):
     def attend(self, q, k, v, mask):
         return nn.functional.scaled_dot_product_attention(q, k, v, mask)
