@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { attentionKeys, headEntries, nextHead } from "../../headroom/widgets/kernel/controls.js";
+import { choices } from "../../headroom/widgets/kernel/choices.js";
 import { clamp, cycle, decode } from "../../headroom/widgets/kernel/numbers.js";
 import { capital, list, number, sayHead, visible } from "../../headroom/widgets/kernel/words.js";
 import { colour, inkOn } from "../../headroom/widgets/kernel/colours.js";
@@ -101,4 +102,23 @@ test("a model without Python is saved while an output shows it", () => {
   saveState.emit("started");
   assert.deepEqual(Object.values(saved.widgets), [["shown", "layout of shown", "elsewhere", "layout of elsewhere"]]);
   assert.equal(isLost(models[0]), true);
+});
+
+test("an echo of an earlier choice does not undo what was chosen since", async () => {
+  let frame;
+  globalThis.requestAnimationFrame = (call) => { frame = call; };
+  const [state, sent] = [{ flipped: [] }, []];
+  const model = { get: (name) => state[name], set: (name, value) => { state[name] = value; }, save_changes: () => sent.push([...state.flipped]) };
+  const choice = choices(model, ["flipped"], { schedule() {}, signal: new globalThis.AbortController().signal });
+  const flip = (key) => choice.choose({ flipped: [...choice.now().flipped, key] });
+  flip(1);
+  state.flipped = []; // Python's answer to what was sent before
+  flip(2);
+  assert.deepEqual(choice.now().flipped, [1, 2]);
+  state.flipped = [];
+  frame();
+  await new Promise((done) => { globalThis.setTimeout(done, 1); });
+  assert.deepEqual(sent, [[1, 2]]);
+  state.flipped = [1]; // and what Python changes afterwards counts
+  assert.deepEqual(choice.now().flipped, [1]);
 });

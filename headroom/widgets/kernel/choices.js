@@ -53,9 +53,10 @@ export function repaint(paint, { model, names, canvases, signal }) {
 }
 
 /** What the reader chooses. What is pointed at is shown at once and sent later, so that neither Python nor another view
- * is flooded; what is chosen is sent once it is painted. While `locked`, pointing changes nothing.
+ * is flooded; what is chosen is sent once it is painted, and until then Python's echo of an earlier choice changes
+ * nothing. While `locked`, pointing changes nothing.
  *
- * now()             the state that is shown: the model's, with what is pointed at in its place
+ * now()             the state that is shown: the model's, with what is not sent yet and what is pointed at in its place
  * point(changes)    the pointer is there; `null`: it has left
  * choose(changes)   the reader decided; `also(changes)` may add what follows from it
  * @template T @template {keyof T & string} K @param {Model<T>} model @param {K[]} names
@@ -75,12 +76,15 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
     for (const [name, value] of entries(pointed)) model.set(name, value);
     model.save_changes();
   };
-  let unsaved = false;
+  /** @type {Partial<Pick<T, K>> | null} */
+  let unsent = null; // what was chosen and not sent
   const save = () => {
-    if (unsaved) model.save_changes();
-    unsaved = false;
+    if (unsent === null) return;
+    for (const [name, value] of entries(unsent)) model.set(name, value); // an echo may have come between
+    unsent = null;
+    model.save_changes();
   };
-  const now = () => /** @type {Pick<T, K>} */ ({ ...Object.fromEntries(names.map((name) => [name, model.get(name) ?? null])), ...pointed });
+  const now = () => /** @type {Pick<T, K>} */ ({ ...Object.fromEntries(names.map((name) => [name, model.get(name) ?? null])), ...unsent, ...pointed });
   const stop = () => {
     if (resting !== null) clearTimeout(resting);
     resting = null;
@@ -112,8 +116,8 @@ export function choices(model, names, { schedule, also = () => {}, signal }) {
       for (const [name, value] of entries(all)) model.set(name, value);
       schedule();
       // After the frame: what JupyterLab does when the kernel gets busy would hold up the painting.
-      if (!unsaved) requestAnimationFrame(() => setTimeout(save, 0));
-      unsaved = true;
+      if (unsent === null) requestAnimationFrame(() => setTimeout(save, 0));
+      unsent = { ...unsent, ...all };
     },
   };
 }
