@@ -62,8 +62,8 @@ AXES = (
     Axis("source_tokens", long=40),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
-    Choice("mask", (None, "causal", "by head")),
-    Choice("memory_mask", (None, "padding", "by head")),
+    Choice("mask", (None, "causal", "random")),
+    Choice("memory_mask", (None, "padding", "random")),
     OWN_WIDTH_SHOWS,
 )
 
@@ -72,14 +72,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, source_tokens, n_heads, _, d_model, d_ff, mask, memory_mask = sizes.values()
     x, memory = (rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
     tag = "memory_mask" if memory_mask else "mask" if mask else "values"
-
-    def drawn_mask(kind: str | None, keys: int) -> np.ndarray | None:
-        if kind == "by head":
-            return multi_head.by_head(batch, n_heads, tokens, keys, rng)
-        mask = masked(kind, batch, tokens, keys, rng) if kind else None
-        return multi_head.with_heads(mask) if kind == "padding" else mask
-
-    own, hidden = drawn_mask(mask, tokens), drawn_mask(memory_mask, source_tokens)
+    own = masked(mask, 1, tokens, tokens, rng).reshape(tokens, tokens) if mask else None
+    hidden = multi_head.with_heads(masked(memory_mask, batch, tokens, source_tokens, rng)) if memory_mask else None
     return Case(tag, "", (x, memory, own, hidden), (d_model, n_heads, d_ff))
 
 

@@ -501,22 +501,6 @@ class OneMaskForBoth(right_decoder.Block):
         return super().forward(x, memory, mask, memory_mask)
 
 
-@answers("DecoderBlock")
-class MaskOfTheFirstHead(right_decoder.Block):
-    """The first head's mask is taken for all heads."""
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        return super().forward(x, memory, mask if mask is None or mask.dim() < 4 else mask[:, :1], memory_mask)
-
-
-@answers("DecoderBlock")
-class MemoryMaskOfTheFirstHead(right_decoder.Block):
-    """The first head's mask of the memory is taken for all heads."""
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        return super().forward(x, memory, mask, memory_mask if memory_mask is None else memory_mask[:, :1])
-
-
 @answers("CachedSelfAttention")
 class EightPlacesKept(right_decoder.Cached):
     """The cache holds the last eight tokens."""
