@@ -149,15 +149,10 @@ class _Cache:
     """
 
     def __init__(self, keys: np.ndarray, values: np.ndarray):
-        self.earlier = torch.from_numpy(keys.copy()), torch.from_numpy(values.copy())
-        self.renew()
+        self._kept = self.earlier = torch.from_numpy(keys.copy()), torch.from_numpy(values.copy())
 
     def __len__(self) -> int:
         return self._kept[0].size(-2)
-
-    def renew(self) -> None:
-        """Hold the earlier tokens alone."""
-        self._kept = self.earlier
 
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Keep those of new tokens. Returns all, the new ones last."""
@@ -660,14 +655,12 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         for writer in [value for value in inputs if isinstance(value, _Writer)]:
             _called(call, inputs, weights, case)  # the same model has written a text before
             writer.renew()
-        for cache in [value for value in inputs if isinstance(value, _Cache) and not len(value)]:
-            _called(call, inputs, weights, case)
-            if not len(cache):
-                raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
-            cache.renew()
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [-value if value.is_floating_point() else value for value in inputs[:1]]}
-    return _result(_called(call, inputs, weights, case), case)[0]
+    result = _result(_called(call, inputs, weights, case), case)[0]
+    if how.get("shared") and any(isinstance(value, _Cache) and not len(value) for value in inputs):
+        raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
+    return result
 
 
 def _arguments(call: Callable[..., Any]) -> list[str]:

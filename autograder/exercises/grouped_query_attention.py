@@ -38,7 +38,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
             mask = np.tril(np.ones((1, 1, tokens, tokens + max(0, earlier)), dtype=bool), max(0, earlier))
             inputs, label = (x, mask), label + ", causal mask"
         if tag == "heads":
-            mask = multi_head.by_head(1, n_heads, tokens, tokens, source)
+            mask = _by_head(1, n_heads, tokens, tokens, source)
             tag, inputs, label = "mask", (x, mask), label + ", another mask in each head"
         if earlier >= 0:
             inputs = (
@@ -65,6 +65,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
+def _by_head(batch: int, n_heads: int, queries: int, keys: int, source: np.random.Generator) -> np.ndarray:
+    """A mask of four axes, another one for each head of each text."""
+    return masked("random", batch * n_heads, queries, keys, source).reshape(batch, n_heads, queries, keys)
+
+
 def _cache(source: np.random.Generator, shape: tuple[int, ...]) -> dict[str, Any]:
     return {"$make": "cache", "keys": source.normal(size=shape), "values": source.normal(size=shape)}
 
@@ -88,7 +93,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     if kind or earlier:
         mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng)) if kind == "causal" else None
         if kind == "by head":
-            mask = multi_head.by_head(batch, n_heads, tokens, tokens, rng)
+            mask = _by_head(batch, n_heads, tokens, tokens, rng)
         if mask is not None and earlier:
             mask = np.concatenate([np.ones((*mask.shape[:3], earlier), dtype=bool), mask], axis=-1)
         inputs = (*inputs, mask)
@@ -165,10 +170,7 @@ def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[s
     """One call with mistakes switched on."""
     changes_of = (item for mistake in MISTAKES for item in mistake.changes.items())
     changes = tuple(change for switch, change in changes_of if switch in slips)
-    output = rewriting.run(one_call, changes, build, inputs, weights)
-    for cache in inputs[2:]:  # as an answer does; what is appended is not read, as `one_call` takes the earlier tokens
-        cache.append(*(kept.new_zeros(*kept.shape[:2], 1, kept.shape[3]) for kept in cache.earlier))
-    return output
+    return rewriting.run(one_call, changes, build, inputs, weights)
 
 
 STAGES = {

@@ -5,7 +5,6 @@ import numpy as np
 from autograder import reading
 from autograder.covering import Axis, Derived
 from autograder.exercise import Build, Evidence, Weights
-from autograder.exercises.attention import masked
 from autograder.exercises.known import mistake
 from headroom import reference
 
@@ -20,11 +19,6 @@ NEEDS = frozenset({"q_weight", "k_weight", "v_weight", "o_weight"})
 def with_heads(mask: np.ndarray) -> np.ndarray:
     """A mask with an axis for heads, and one for the batch where it has none: four axes."""
     return mask[:, None] if mask.ndim == 3 else mask[None, None]
-
-
-def by_head(batch: int, n_heads: int, queries: int, keys: int, rng: np.random.Generator) -> np.ndarray:
-    """A mask of four axes that is another one for each head of each text; each query sees a key."""
-    return masked("random", batch * n_heads, queries, keys, rng).reshape(batch, n_heads, queries, keys)
 
 
 def roles(build: Build) -> reading.Roles:
