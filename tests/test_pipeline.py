@@ -25,7 +25,7 @@ from tests.pages import words
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLASSROOM = Path(__file__).parent / "classroom"
 EXPECTED = tomllib.loads((CLASSROOM / "expected.toml").read_text(encoding="utf-8"))
-SECONDS = 90  # that a cell may take here: a busy machine needs 20 for some of those that end
+SECONDS = 60  # that a cell may take here: a busy machine needs 20 for some of those that end
 
 
 def solutions(lab: str, student: str) -> dict[str, str]:
