@@ -16,7 +16,7 @@ from autograder.exercises import cross_attention, feed_forward, multi_head
 from autograder.exercises.attention import FORBIDDEN, masked, tolerance
 from autograder.exercises.cross_attention import SOURCES, known, padding
 from autograder.exercises.decoder_steps import steps
-from autograder.exercises.encoder_parts import OWN_WIDTH_SHOWS, of_layer
+from autograder.exercises.encoder_parts import NORM_SHOWS, OWN_WIDTH_SHOWS, of_layer
 from autograder.exercises.known import mistake
 from headroom import reference
 
@@ -65,6 +65,7 @@ AXES = (
     Choice("mask", (None, "causal", "random")),
     Choice("memory_mask", (None, "padding", "random")),
     OWN_WIDTH_SHOWS,
+    NORM_SHOWS,
 )
 
 

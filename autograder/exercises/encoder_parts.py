@@ -20,6 +20,7 @@ from autograder.exercises.known import mistake
 
 D_FF = (7, 9, 11, 13, 17)  # never a multiple of d_model: a width of one's own choice is seen
 OWN_WIDTH_SHOWS = Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_ff"] % sizes["d_model"] != 0)
+NORM_SHOWS = Only(lambda sizes: sizes["d_model"] > 2)  # of two numbers, a LayerNorm keeps only which one is larger
 BLOCK_AXES = (
     Axis("batch", most=4),
     Axis("tokens", long=70),
@@ -27,6 +28,7 @@ BLOCK_AXES = (
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "padding")),
     OWN_WIDTH_SHOWS,
+    NORM_SHOWS,
 )
 
 
