@@ -65,7 +65,7 @@ def by_name(run: Run, i: int) -> Iterator[Weights]:
 
 
 def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
-    """The case that tells most about parameters: several layers, heads and tokens, no mask, few numbers.
+    """The case that tells most about parameters: several layers, heads and tokens, no mask, no outlier, few numbers.
 
     And none in which a tensor has the size of a role by chance, as four biases of four numbers have that of a map:
     with other sizes it has not.
@@ -83,7 +83,7 @@ def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
         size = sum(tensor.numel() for _, tensor in run.parameters[i].values())
         chance = any(fit and name in unlike for name, fit in fits[i].items())
         tokens = all(min(value.shape[1:], default=1) > 1 for value in arrays)
-        return cases[i].drift == 1, several, heads, not masked, tokens, not chance, -size
+        return cases[i].drift == 1, cases[i].single, several, heads, not masked, tokens, not chance, -size
 
     usable = [i for i, case in enumerate(cases) if case.dtype == "float64" and run.parameters[i]]
     return max(usable, key=tells, default=None)
