@@ -115,6 +115,16 @@ def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path)
     assert sorted(path.relative_to(home).as_posix() for path in home.rglob("*")) == []
 
 
+def test_no_line_of_code_runs_off_a_narrow_window(lab: Lab) -> None:
+    """Two columns share 1,024 pixels: the files and the notebook, whose first cell has lines of 100 characters."""
+    lab.page.set_viewport_size({"width": 1024, "height": 1000})
+    lab.open_notebook("lectures/00_start_here.ipynb")
+    code = lab.page.locator(".jp-CodeCell:not(.jp-mod-noInput) .cm-scroller", has_text="a Vision Transformer")
+    expect(code).to_be_visible()
+    lab.screenshot("narrow")
+    assert code.evaluate("(shown) => shown.scrollWidth - shown.clientWidth") <= 0
+
+
 @pytest.mark.full
 def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, course_copy, tmp_path) -> None:
     """A second lab on the same port starts on another and says so."""
