@@ -212,7 +212,7 @@ class Verdict:
                 row(
                     "td",
                     result.mark,
-                    self._share(result),
+                    self._share(result).replace(" ", "\N{NO-BREAK SPACE}"),
                     said(result.title) + (f" – {tag('em', said(result.note))}" if result.note else ""),
                 )
                 for result in self.results

@@ -136,6 +136,7 @@ def test_a_known_mistake_costs_what_it_breaks_and_no_more():
     }
     assert verdict.score == pytest.approx(0.5)
     assert "○ 20 of 20 %  one number too – follows from what is recognised above" in verdict.text()
+    assert ">20\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}20\N{NO-BREAK SPACE}%<" in verdict.html()  # on one line
 
 
 def test_a_known_mistake_that_says_nothing_of_its_cost_loses_the_weightiest_line_that_disagrees():
