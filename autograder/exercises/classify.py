@@ -74,7 +74,7 @@ CLASSIFY = Exercise(
     shape=lambda case: (len(case.answer), 10),
     criteria=(
         Criterion("shape", "runs, and the result has the shape (batch, 10)", 0.1),
-        Criterion("ninety", f"reads at least {LEVELS[0]} % of the judge's digits", 0.4, _at_least(LEVELS[0])),
+        Criterion("ninety", f"reads at least {LEVELS[0]} % of the check's digits", 0.4, _at_least(LEVELS[0])),
         Criterion("ninety_five", f"reads at least {LEVELS[1]} % of them", 0.3, _at_least(LEVELS[1])),
         Criterion("ninety_seven", f"reads at least {LEVELS[2]} % of them", 0.2, _at_least(LEVELS[2])),
     ),
