@@ -102,7 +102,7 @@ MISTAKES = (
     ),
     mistake(
         "sequence_loss.rolled",
-        "What is the answer at the last place? Should it be asked for at all?",
+        "What is the answer at the last position? Should it be asked for at all?",
         change="predictions = logits\ntargets = tokens.roll(-1, 1)",
     ),
     mistake(
