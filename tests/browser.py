@@ -28,7 +28,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import nbformat
-from playwright.sync_api import Browser, Locator, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, TimeoutError, expect, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COURSE_PARTS = ("lectures", "solutions", "labs", "jupyter", "nbgrader_config.py")
@@ -402,9 +402,29 @@ class WidgetNotebook:
 
     def widget(self, cell: str) -> Widget:
         """Scroll the cell into view and return the widget in its output."""
-        root = self.tab.cell(cell).locator(".headroom-widget")
-        root.wait_for(timeout=240_000)
+        output = self.tab.cell(cell).locator(".jp-Cell-outputWrapper")
+        root = output.locator(".headroom-widget")
+        try:
+            root.wait_for(timeout=240_000)
+        except TimeoutError as error:
+            self.tab.screenshot("no-widget")
+            shown = " | ".join(output.all_inner_texts())
+            raise AssertionError(f"{cell} shows no widget but {shown!r}; errors: {self.tab.errors}") from error
         return Widget(root)
+
+    def reopen_without_kernel(self, shown: str) -> None:
+        """Save the notebook, end its kernel and open it anew; the cell `shown` has a widget then.
+
+        If it has none, the page is loaded once more, as a reader would: JupyterLab reads the saved widgets after an
+        exchange with the new kernel, and when that is interrupted, drops them without a word (`restoreWidgets`).
+        """
+        self.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+        self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        self.tab.open_notebook(self.path)
+        try:
+            self.tab.cell(shown).locator(".headroom-widget").wait_for(timeout=60_000)
+        except TimeoutError:
+            self.tab.open_notebook(self.path)
 
     def press(self, widget: Widget, part: str, *keys: str) -> None:
         """Focus a part of the widget and press keys, one after the other."""

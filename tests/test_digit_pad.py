@@ -812,9 +812,7 @@ def test_reopened_without_python_the_last_answer_stays_and_drawing_goes_on(noteb
     said = pad.part("live").inner_text()
     doubts = pad.part("doubts").first.inner_text()
     notebook.read("read", strokes=1)
-    notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
-    notebook.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-    notebook.tab.open_notebook(notebook.path)
+    notebook.reopen_without_kernel("pad")
     pad = notebook.widget("pad")
     expect(pad.part("live")).to_have_text(said, timeout=240_000)
     assert pad.part("doubts").first.inner_text() == doubts
