@@ -125,6 +125,19 @@ def test_no_line_of_code_runs_off_a_narrow_window(lab: Lab) -> None:
     assert code.evaluate("(shown) => shown.scrollWidth - shown.clientWidth") <= 0
 
 
+def test_a_formula_wider_than_a_narrow_window_scrolls(lab: Lab) -> None:
+    lab.page.set_viewport_size({"width": 1024, "height": 1000})
+    lab.open_notebook("lectures/02_attention_scores.ipynb")
+    formulas = lab.page.locator(".jp-RenderedMarkdown mjx-container[display=true]:visible")
+    formulas.last.scroll_into_view_if_needed()
+    wider = formulas.evaluate_all("(all) => all.map((one) => one.scrollWidth - one.clientWidth)")
+    past = formulas.evaluate_all(
+        "(all) => all.map((one) => one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX !== 'auto')"
+    )
+    lab.screenshot("narrow-formulas")
+    assert max(wider) > 0 and not any(past)
+
+
 @pytest.mark.full
 def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, course_copy, tmp_path) -> None:
     """A second lab on the same port starts on another and says so."""
