@@ -45,12 +45,16 @@ def tolerance(case: Case, expected: np.ndarray) -> float:
 
 
 def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Generator) -> np.ndarray:
-    """A mask in which each query sees a key; of padding, the first text or the last is the longest."""
+    """A mask in which each query sees a key; of padding, the first text or the last is the longest.
+
+    Filler follows a text, or precedes it.
+    """
     if kind == "causal":
         return np.tril(np.ones((queries, keys), dtype=bool))
     if kind == "padding":
         lengths = np.sort(rng.integers(1, keys + 1, batch))[:: int(rng.choice([-1, 1]))]
-        return np.arange(keys) < lengths[:, None, None]
+        places = np.arange(keys)[:: int(rng.choice([-1, 1]))]
+        return places < lengths[:, None, None]
     may = rng.random((batch, queries, keys)) < 0.5
     return may | (np.arange(keys) == rng.integers(keys, size=(batch, queries, 1)))
 

@@ -51,7 +51,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("whole", (7,), rng, batch=3, differentiate=True),
         case("whole", (5,), rng, batch=6, single=False),
         case("steps", (1, 1, 1, 1), visible, visible=True),
-        case("pieces", (3, 4), visible, visible=True),
+        case("pieces", (3, 4), visible, visible=True, differentiate=True),
         case("pieces", tuple(map(int, rng.permutation([4, 1, 2]))), rng, batch=3),
         case("pieces", (10, 1, 6), rng, batch=1),
         case("pieces", (3, 3), rng, batch=6, single=False),

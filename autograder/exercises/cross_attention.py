@@ -28,9 +28,14 @@ from headroom import reference
 
 
 def padding(source: np.random.Generator, batch: int, n_tokens: int) -> np.ndarray:
-    """A mask (batch, 1, 1, n_tokens) that hides filler from every sequence, a different number from each."""
+    """A mask (batch, 1, 1, n_tokens) that hides filler from every sequence, a different number from each.
+
+    Filler follows the first text and precedes the second, and so on: no token is seen by all.
+    """
     lengths = source.permutation(np.arange(1, n_tokens))[:batch]
-    return (np.arange(n_tokens) < lengths[:, None])[:, None, None, :]
+    seen = np.arange(n_tokens) < lengths[:, None]
+    seen[1::2] = seen[1::2, ::-1]
+    return seen[:, None, None, :]
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
