@@ -292,7 +292,7 @@ CACHED_SELF_ATTENTION = Exercise(
         Criterion("steps", "token by token: the earlier ones come from the cache", 0.2),
         Criterion("pieces", "several tokens at a time", 0.2),
         Criterion("kept", "keys and values are kept as they were, not computed again", 0.1),
-        Criterion("gradients", "gradients reach x and all four maps", 0.1),
+        Criterion("gradients", "gradients reach x and all four maps, through the cache too", 0.1),
         Criterion("contract", "all layers registered, x stays untouched, the same call twice gives the same", 0.1),
     ),
     mistakes=MISTAKES,

@@ -57,6 +57,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("ends", visible, (1, 3), 3, visible=True),
         case("ends", rng, (3, 1), 4),
         case("mask", visible, (2, 2), 4, visible=True),
+        case("mask", rng, (2, 2), 6, single=False),
         case("heads", rng, (2, 3), 6, differentiate=True),
         case("cache", visible, (2, 3), 1, 4, visible=True),
         case("cache", rng, (3, 2), 3, 5),

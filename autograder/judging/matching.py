@@ -65,7 +65,7 @@ def by_name(run: Run, i: int) -> Iterator[Weights]:
 
 
 def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
-    """The case that tells most about parameters: several layers, heads and tokens, no mask, no outlier, few numbers.
+    """The case that tells most about parameters: several layers, heads and groups of them, and tokens, no mask, no outlier, few numbers.
 
     And none in which a tensor has the size of a role by chance, as four biases of four numbers have that of a map:
     with other sizes it has not.
@@ -77,7 +77,7 @@ def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
 
     def tells(i: int) -> tuple[Any, ...]:
         several = any(role.layer > 0 for role in roles[i].values())
-        heads = any(len(side) > 1 and side[0] > 1 for role in roles[i].values() for side in role.sides)
+        heads = all(side[0] > 1 for role in roles[i].values() for side in role.sides if len(side) > 1)
         arrays = [value for value in cases[i].inputs if isinstance(value, np.ndarray)]
         masked = any(value.dtype == bool for value in arrays)
         size = sum(tensor.numel() for _, tensor in run.parameters[i].values())
