@@ -201,6 +201,21 @@ def test_who_takes_anothers_name_does_not_take_the_others_place(
     assert left == ["zoe: 2 users of the LMS go by this name, and it does not say which is meant"]
 
 
+@pytest.mark.parametrize("forged", ["x_102_9_first.ipynb", "O'Hara Zoë_9_9_first.ipynb", "oharazoë_102_9_first.ipynb"])
+def test_a_file_called_as_canvas_calls_anothers_stays_in_its_folder(course: Path, forged: str) -> None:
+    enrolled(course, CANVAS)
+    files = {"dan/first.ipynb": b"dan's", f"dan/{forged}": b"evil", "zoe/first.ipynb": b"zoe's"}
+    lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course)["zoe/lab1/first.ipynb"] == "zoe's"
+
+
+def test_a_file_called_as_canvas_calls_anothers_in_no_ones_folder_is_remarked_upon(course: Path) -> None:
+    enrolled(course, CANVAS)
+    files = {"gone/x_102_9_first.ipynb": b"evil", "zoe/first.ipynb": b"zoe's", "dan/first.ipynb": b"dan's"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and left[0].startswith("zoe: ")
+
+
 def test_a_known_number_in_the_lms_counts_more_than_a_name(course: Path) -> None:
     enrolled(course, CANVAS)
     files = {"oharazoë_102_556_first.ipynb": b"zoe's", "oharazoë_199_900_first.ipynb": b"evil"}

@@ -145,7 +145,7 @@ def known(key: str, look: str, slot: str = "what", *costs: str, **graded: Any) -
 HOOK_LEFT = known(
     "hook_left",
     "What does `register_forward_pre_hook` return, and what is it good for?",
-    sign=lambda seen: any("hooks" in name for name in seen.changed),
+    sign=lambda seen: any("list of hooks" in name for name in seen.changed),
 )
 WEIGHTS_LEFT = known(
     "weights_left",

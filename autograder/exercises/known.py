@@ -1,6 +1,9 @@
-"""Known mistakes as this course's exercises take them."""
+"""Known mistakes as this course's exercises take them, and what PyTorch has ready."""
 
+import re
 from typing import Any
+
+import torch
 
 from autograder.exercise import Mistake
 from headroom.mistakes import fact
@@ -20,3 +23,10 @@ def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake
     """
     known = fact(name)
     return Mistake(known.key, known.title, known.sentence, look, slot, **graded)
+
+
+def operations(words: str) -> frozenset[str]:
+    """The names of all operations of PyTorch in which a regular expression is found."""
+    known = torch._C._dispatch_get_all_op_names()  # pyright: ignore[reportPrivateUsage]  # there is no other list
+    names = (name.removeprefix("aten::").partition(".")[0] for name in known if name.startswith("aten::"))
+    return frozenset(name for name in names if re.search(words, name))

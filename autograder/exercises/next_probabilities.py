@@ -44,6 +44,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("temperature", visible, 0.5, visible=True),
         case("temperature", rng, 1.7, shape=(4, 6)),
+        case("temperature", rng, 0.2),
         case("temperature", rng, 0.7, offset=LARGE),
         case("temperature", rng, 1e-3),
         case("top_k", visible, top_k=3, visible=True),
@@ -72,7 +73,7 @@ AXES = (
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, n, options = sizes.values()
     logits = logits_of(rng, (batch, n))
-    temperature = float(rng.choice([0.5, 0.8, 1.4, 2.0])) if options in ("temperature", "all three") else 1.0
+    temperature = float(rng.choice([0.3, 0.8, 1.4, 2.0])) if options in ("temperature", "all three") else 1.0
     top_k = max(1, min(n - 1, int(rng.integers(2, 5)))) if options in ("top_k", "all three") else None
     top_p = top_p_between(rng, logits, temperature, top_k) if options in ("top_p", "all three") else 1.0
     tag = {"none": "all", "all three": "both"}.get(options, options)

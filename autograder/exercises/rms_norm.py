@@ -266,6 +266,6 @@ RMS_NORM = Exercise(
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.RMSNorm, build)),
     needs=frozenset({"gamma"}),
-    forbidden=LAYER_NORM.forbidden | {"_fused_rms_norm"},
+    forbidden=LAYER_NORM.forbidden,
     forbidden_reason="The task is to write the normalisation yourself, from the mean of squares.",
 )

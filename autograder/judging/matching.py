@@ -65,10 +65,10 @@ def by_name(run: Run, i: int) -> Iterator[Weights]:
 
 
 def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
-    """The case that tells most about parameters: several layers, heads and groups of them, and tokens, no mask, no outlier, few numbers.
+    """The case that tells most about parameters: several layers, heads, groups of them and tokens.
 
-    And none in which a tensor has the size of a role by chance, as four biases of four numbers have that of a map:
-    with other sizes it has not.
+    It has no mask, no outlier and few numbers, and none of its tensors has the size of a role by chance, as four biases
+    of four numbers have that of a map: with other sizes it has not.
     """
     cases = run.trial.cases
     sizes = [{math.prod(role.shape) for role in of_case.values()} for of_case in roles]

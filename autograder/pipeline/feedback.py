@@ -41,7 +41,7 @@ INDEX = "index.html"  # in a student's folder: the list of the pages
 STYLE = Markup(HERE.joinpath("feedback.css").read_text(encoding="utf-8"))
 END = b"</html>"
 HEAD = 100_000  # bytes of a page within which its score stands
-SCORE_SHOWN = re.compile(rb"<h1>[^<]*<span class=\"score\">\(Score: (-?[\d.]+) / ([\d.]+)\)")
+SCORE_SHOWN = re.compile(rb"<h1>[^<]*<span class=\"score\">\(Score: (-?\d+\.?\d*) / (\d+\.?\d*)\)")
 LINK = re.compile(r'<a href="([^"]+)">')
 PICTURES = ("image/png", "image/jpeg")
 SHOWN = ALL, VERDICTS, SCORE = ("all of it", "the verdicts only", "the score only")
@@ -63,6 +63,8 @@ class FeedbackExporter(Exporter):
         self._units = Units(self._made, of_the_grader, self.memory_mb, self.log)
         if isinstance(self.parent, GenerateFeedback):
             take_turns(self.parent, is_whole)
+            # nbgrader copies what lies beside a notebook. Attack: a page of one's own, with a script or another score.
+            vars(self.parent).update(init_assignment=lambda assignment_id, student_id: None)
 
     @default("file_extension")
     def _file_extension_default(self) -> str:

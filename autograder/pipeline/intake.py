@@ -25,7 +25,7 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline.integrity import Remark
 
-MAX_NAME = 100  # characters of a student's name, as a folder's
+MAX_NAME, MAX_NAME_BYTES = 100, 200  # characters and bytes of a student's name, as a folder's
 MAX_FILES = 1000  # beside a notebook, folders included
 MAX_LOOKED_AT = 10_000  # entries, of which so many may be taken
 MAX_PATH, MAX_DEPTH = 300, 10  # of a path within a submission: bytes, folders
@@ -53,6 +53,8 @@ def unusable(student: str) -> str | None:
         return "nbgrader takes the folder's name for a pattern, because of *, ? or [. Rename it."
     if len(student) > MAX_NAME:
         return f"The folder's name has more than {MAX_NAME} characters. Rename it."
+    if len(os.fsencode(student)) > MAX_NAME_BYTES:  # of a note's name it is a part, and 255 bytes is the most
+        return f"The folder's name has more than {MAX_NAME_BYTES} bytes. Rename it."
     return None
 
 

@@ -176,7 +176,7 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
             raise Failed(f"{source} holds no submission of anybody in the roster. {'; '.join(list(left_out)[:3])}")
         for student in sorted(pieces):
             # Attack: a name of one's own choice in the LMS, under which one's file would be taken for somebody else's.
-            if (users := len({one.user for one in pieces[student] if one.user})) > 1:
+            if (users := len({one.user for one in pieces[student]})) > 1:
                 left_out[f"{student}: {users} users of the LMS go by this name, and it does not say which is meant"] = (
                     None
                 )
@@ -196,13 +196,14 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
     """Whose a file is, and what it is; or what to say of one that is left out."""
     shown = "".join(c if c.isprintable() else "_" for c in member.path)[:SHOWN]
     top = member.path.partition("/")[0]
-    student = None
+    student, of_somebody = None, "/" in member.path and roster.find(Person(top))
     if found := MOODLE.fullmatch(member.path):
         said, time, order = found["name"], member.time, int(found["number"])
         who = Person("", said)
         ends = (said[n + 1 :] for n, c in enumerate(said) if c == "-")  # in a course with groups: "Group 1-Ann Ek"
         student = roster.find(who) or next((one for end in ends if (one := roster.find(Person("", end)))), None)
-    elif found := CANVAS.fullmatch(PurePosixPath(member.path).name):
+    # Attack: a file in one's own folder that is called as Canvas calls somebody else's.
+    elif not of_somebody and (found := CANVAS.fullmatch(PurePosixPath(member.path).name)):
         # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
         who, time, order = Person("", "", found["name"], "", found["user"]), None, int(found["number"])
         said = found["name"]

@@ -8,6 +8,7 @@ submission as long as nothing happened: whatever went wrong in it, or has left i
 import contextlib
 import contextvars
 import ctypes
+import errno
 import functools
 import gc
 import json
@@ -38,6 +39,9 @@ Say = Callable[[dict[str, Any]], None]
 Work = Callable[[dict[str, Any], Say], Any]  # a request, and where to say how it goes on → the answer, both as JSON
 
 
+OF_A_NAME = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EILSEQ)  # what a name can lead to
+
+
 class Ended(Exception):
     """A unit was ended, or ended itself, before it had answered. The text says why, as the end of a sentence."""
 
@@ -53,7 +57,8 @@ class Failed(Exception):
 def of_the_grader(problem: BaseException) -> bool:
     """Whether an exception is the grader's own failure, and no submission's doing: the gradebook's, or the system's."""
     return isinstance(problem, (SQLAlchemyError, MissingEntry)) or (
-        isinstance(problem, OSError) and problem.errno is not None  # libraries raise it, too, for what they cannot read
+        # Libraries raise it without a number for what they cannot read; and names are students'.
+        isinstance(problem, OSError) and problem.errno not in (None, *OF_A_NAME)
     )
 
 

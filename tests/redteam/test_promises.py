@@ -59,7 +59,7 @@ TABLE = {
     ),
     "a path within a submission; `timestamp.txt`; a student's name": (
         f"{intake.MAX_PATH} bytes, {intake.MAX_DEPTH - 1} folders; {intake.MAX_STAMP} bytes; "
-        f"{intake.MAX_NAME} characters"
+        f"{intake.MAX_NAME} characters, {intake.MAX_NAME_BYTES} bytes"
     ),
     "files in its folder, and again in shared memory; one file": f"{KERNEL.disk_mb} MB; {KERNEL.file_mb} MB",
     "processes and threads": f"{KERNEL.processes}",

@@ -195,7 +195,8 @@ def test_nothing_is_left_behind(which: str, request: pytest.FixtureRequest) -> N
 @rounds
 def test_the_course_gets_what_nbgrader_makes_and_nothing_else(which: str, request: pytest.FixtureRequest) -> None:
     graded = request.getfixturevalue(which)
-    made = r"course/(autograded|feedback|labs|integrity|\.headroom)/|course/(gradebook\.db|grades\.csv|.*\.log)$"
+    made = r"course/(autograded|labs|integrity|\.headroom)/|course/(gradebook\.db|grades\.csv|.*\.log)$"
+    made += rf"|course/feedback/[^/]+/(index|{arena.LAB}/{arena.NOTEBOOK})\.html$"
     assert [path for path in sorted(graded.appeared) if not re.match(made, path)] == []
     home = {
         path.relative_to(graded.course.parent / "home"): path.read_text()

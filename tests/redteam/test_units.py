@@ -86,16 +86,17 @@ def test_whatever_ends_a_unit_costs_one_submission_at_most_what_was_not_judged_y
         assert "it was not judged: the grader" in words(arena.pages(course, f"early_{name}"))
 
 
-USABLE = ('a,b"c', "=1+1", "@home", "-rf", "ünï 码", "it's", "a;b", "$(id)", "{x}", "100%", "a\\b", "~", "a.b")
-UNUSABLE = ("*", "[a]", "who?", "..evil", ".hidden", "two\nlines", "\x1b[2J", "x" * 150)
+USABLE = ('a,b"c', "=1+1", "@home", "-rf", "ünï 码", "it's", "$(id)", "{x}", "100%", "a\\b", "~", "a.b", 66 * "码")
+UNUSABLE = ("*", "[a]", "who?", "..evil", ".hidden", "two\nlines", "\x1b[2J", "x" * 150, 83 * "码")
 NO_TEXT = b"\xff\xfe"
 
 
 def test_names_of_students(tmp_path: Path) -> None:
     course = arena.make_course(tmp_path)
     arena.hand_in_honest(course)
+    noted = {"write": lambda folder, path: (folder / "link").symlink_to(path)}
     for name in (*USABLE, *UNUSABLE, os.fsdecode(NO_TEXT)):
-        arena.hand_in(course, name, {"rms-norm": None})
+        arena.hand_in(course, name, {"rms-norm": None}, noted)
     folder = course / "submitted" / "misnamed" / arena.LAB
     folder.mkdir(parents=True)
     (folder / "mine.ipynb").write_text("{}")
@@ -120,4 +121,6 @@ def test_names_of_students(tmp_path: Path) -> None:
         f"There is 'mine.ipynb' in it: the file is to be called {arena.NOTEBOOK}.ipynb."
     ]
     assert "\x1b" not in log
+    notes = (arena.note(course, name) for name in USABLE)
+    assert all("is a link" in note for note in notes)
     assert left.nothing(), left
