@@ -20,6 +20,7 @@ AUTOGRAD = frozenset(
         "scaled_dot_product_attention",
     }
 )
+EXACT = 1e-8  # the tolerance: all that is given is float64, and what is asked for is a formula
 AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
 
 OVERWRITTEN = mistake(
