@@ -213,6 +213,16 @@ MISTAKES = (
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
+        "cached_self_attention.cache_detached",
+        "Look for `detach`, `no_grad`, `.data` or a new tensor made of the cached numbers.",
+        change=(
+            "return output, (all_keys.detach(), all_values.detach())",
+            "return output, (all_keys.detach(), all_values)",
+            "return output, (all_keys, all_values.detach())",
+        ),
+        costs=("gradients",),
+    ),
+    mistake(
         "cached_self_attention.new_first",
         "In which order are the two joined, and which columns does the mask hide?",
         change="""

@@ -149,11 +149,13 @@ def _difference(comparison: Comparison, i: int) -> Difference:
         if near(comparison.trial, i, got, expected):
             continue
         off = differing(got, expected)
-        if not off.any():  # the numbers agree; what kind of numbers they are does not
-            where = f"every place of {name}" if name else "every place"
-            return Difference(case.label, where, str(expected.dtype), str(got.dtype))
-        at = tuple(int(n) for n in np.argwhere(off)[0])
         form = ".5g" if expected.dtype.kind == "f" else ""
+        if not off.any():  # the numbers agree; what kind of numbers they are does not
+            if got.dtype.kind != expected.dtype.kind:
+                where = f"every place of {name}" if name else "every place"
+                return Difference(case.label, where, str(expected.dtype), str(got.dtype))
+            off, form = np.atleast_1d(got != expected).reshape(got.shape), ".10g"  # or only their last digits do not
+        at = tuple(int(n) for n in np.argwhere(off)[0])
         numbers = expected.astype(float), got.astype(float)
         return Difference(
             case.label,
@@ -173,6 +175,6 @@ def _extent(expected: np.ndarray, got: np.ndarray, off: np.ndarray) -> str:
         return ""
     if off.all() and expected.all() and np.isfinite(got).all() and np.isfinite(expected).all():
         ratio = got / expected
-        if np.ptp(ratio) < 1e-4 * abs(ratio.mean()):
+        if np.ptp(ratio) < 1e-4 * abs(ratio.mean()) and abs(ratio.mean() - 1) > 1e-4:
             return f"Every value is {ratio.mean():.4g} times the expected one."
     return f"{int(off.sum())} of {off.size} values differ."

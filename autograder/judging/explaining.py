@@ -269,6 +269,9 @@ def _small_change(comparison: Comparison) -> Cause | None:
     given = {i: calls(trial.cases[i], trial.inputs[i]) for i in chosen}
     if not all(len(given[i]) == 1 or run.fits(i) for i in chosen):
         return None  # which call went wrong cannot be told
+    gaps = all_gradient_gaps(run, comparison.expected)
+    if any(gaps.get(i) for i in chosen if len(given[i]) > 1):
+        return None  # nor which call's gradient did
 
     def observed(i: int, call: int) -> diagnosis.Observed:
         output, lengths = run.outcomes[i].output, trial.cases[i].steps or ()

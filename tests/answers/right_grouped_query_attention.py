@@ -206,3 +206,26 @@ class MatricesOfOutputsByInputs(nn.Module):
             k, v = cache.append(k, v)
         k, v = (part.repeat_interleave(self.n_shared, dim=1) for part in (k, v))
         return attention(q, k, v, mask)[0].transpose(1, 2).flatten(2) @ self.wo.T
+
+
+@answers("GroupedQueryAttention")
+class BareMatricesWithTwoBiases(nn.Module):
+    """Whose names say which biases they are only to people."""
+
+    def __init__(self, d_model, n_heads, n_groups):
+        super().__init__()
+        self.h, self.g, self.d = n_heads, n_groups, d_model // n_heads
+        narrow = n_groups * self.d
+        self.Wq, self.Wo = (nn.Parameter(torch.randn(d_model, d_model)) for _ in range(2))
+        self.Wk, self.Wv = (nn.Parameter(torch.randn(d_model, narrow)) for _ in range(2))
+        self.bq, self.bo = (nn.Parameter(torch.zeros(d_model)) for _ in range(2))
+
+    def forward(self, x, mask=None, cache=None):
+        b, t, _ = x.shape
+        q = (x @ self.Wq + self.bq).reshape(b, t, self.h, self.d).permute(0, 2, 1, 3)
+        k, v = ((x @ w).reshape(b, t, self.g, self.d).permute(0, 2, 1, 3) for w in (self.Wk, self.Wv))
+        if cache is not None:
+            k, v = cache.append(k, v)
+        k, v = (part.repeat_interleave(self.h // self.g, 1) for part in (k, v))
+        heads, _ = attention(q, k, v, mask)
+        return heads.permute(0, 2, 1, 3).reshape(b, t, -1) @ self.Wo + self.bo
