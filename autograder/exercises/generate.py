@@ -12,6 +12,7 @@ from autograder.exercise import Case, Criterion, Evidence, Exercise, Inputs, Wei
 from autograder.exercises.known import mistake
 from headroom import reference
 
+IN_A_BYTE, MANY = 256, 264  # token ids that fit into a byte, and some more
 LARGE = 3e4  # added to every logit: what is likeliest stays so, and its exponential is infinite
 
 
@@ -21,12 +22,15 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
     def case(tag: str, source: np.random.Generator, batch: int, begun: int, n_tokens: int, **kwargs: Any) -> Case:
         drift, offset = (0.75 if tag == "kept" else 0.0), kwargs.pop("offset", 0.0)
-        room = begun + n_tokens - 1 if tag == "limit" else 2 * (begun + n_tokens)
-        model, ids = _model(source, batch, begun, 9, room, 2, drift, offset)
+        n_vocabulary = kwargs.pop("n_vocabulary", 9)
+        small = n_vocabulary == MANY  # or its tables would be large
+        room = begun + n_tokens if small else begun + n_tokens - 1 if tag == "limit" else 2 * (begun + n_tokens)
+        model, ids = _model(source, batch, begun, n_vocabulary, room, 1 if small else 2, drift, offset)
         model |= {"calls": n_tokens} if tag == "limit" else {}
         label = f"batch {batch}, begun with {begun} tokens, n_tokens {n_tokens}, max_tokens {room}"
         label += ", what is read again is another number" if drift else ""
         label += f", logits about {offset:,.0f}" if offset else ""
+        label += f", {n_vocabulary} tokens to choose from" if n_vocabulary != 9 else ""
         return Case(tag, label, (model, ids, n_tokens), **kwargs)
 
     return [
@@ -35,6 +39,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", rng, 5, 1, 4),
         case("values", rng, 3, 5, 4, offset=LARGE, single=False),
         case("values", rng, 4, 2, 3, offset=-LARGE, single=False),
+        case("values", rng, 2, 1, 2, n_vocabulary=MANY),
+        case("values", rng, 1, 2, 12, n_vocabulary=3),
         case("kept", visible, 3, 4, 5, visible=True),
         case("kept", rng, 2, 3, 6),
         case("kept", rng, 4, 2, 5),
@@ -54,10 +60,11 @@ def _model(
     drift: float,
     offset: float = 0.0,
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """A model, and how its texts begin: no two rows alike."""
+    """A model, and how its texts begin: no two rows alike, and with another model as with this one."""
     rows = 2 * rng.normal(size=(batch, room, n_vocabulary)) + offset
+    rows[..., IN_A_BYTE:] += 20.0  # where there are such ids, they are written
     before = 1.5 * rng.normal(size=(blocks, room, n_vocabulary, n_vocabulary))
-    ids = (rng.integers(n_vocabulary, size=(1, begun)) + np.arange(batch)[:, None]) % n_vocabulary
+    ids = (3 * np.arange(begun) + np.arange(batch)[:, None]) % n_vocabulary
     return {"$make": "writer", "rows": rows, "before": before, "drift": drift}, ids
 
 
