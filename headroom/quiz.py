@@ -24,10 +24,19 @@ LOOK = {
     "--jq-incorrect-color": "#c44d00",
 }
 FOCUS = "<style>.MCButton:focus-within { outline: 3px solid #56b4e9 }</style>"
-# JupyterLab's MathJax has no `typeset`; jupyterquiz would then fetch another MathJax from the network. And keys pressed
-# in a question (arrows choose an answer) are the question's, not the notebook's; Escape goes back to the notebook.
+# JupyterLab's MathJax has no `typeset`; jupyterquiz would then fetch another MathJax from the network. It gets one
+# whenever it is looked at: a reopened notebook shows its questions while JupyterLab still loads its MathJax.
+# And keys pressed in a question (arrows choose an answer) are the question's, not the notebook's; Escape goes back to
+# the notebook.
 SETTLE = """
-if (window.MathJax && !Object.hasOwn(window.MathJax, "typeset")) window.MathJax.typeset = () => {};
+if (!Object.getOwnPropertyDescriptor(window, "MathJax")?.get) {
+    let mathjax = window.MathJax;
+    const get = () => {
+        if (mathjax && !Object.hasOwn(mathjax, "typeset")) mathjax.typeset = () => {};
+        return mathjax;
+    };
+    Object.defineProperty(window, "MathJax", { configurable: true, get, set: (other) => { mathjax = other; } });
+}
 setTimeout(() => {  // once JupyterLab has put the output into the page
     element.closest(".jp-OutputArea")?.addEventListener("keydown", (event) => {
         if (event.key !== "Escape") event.stopPropagation();

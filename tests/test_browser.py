@@ -125,6 +125,18 @@ def test_no_line_of_code_runs_off_a_narrow_window(lab: Lab) -> None:
     assert code.evaluate("(shown) => shown.scrollWidth - shown.clientWidth") <= 0
 
 
+def test_a_question_never_fetches_another_mathjax(lab: Lab) -> None:
+    """Which jupyterquiz does where MathJax has no `typeset`: JupyterLab's, that it may load after the question."""
+    lab.open_notebook("lectures/00_start_here.ipynb")
+    first = next(cell["id"] for cell in lab.cells() if cell["cell_type"] == "code")
+    lab.set_source(first, 'from headroom.quiz import ask\nask("One?\\n+ Yes.\\n  It is.\\n- No.\\n  It is.")')
+    lab.run_cell(first)
+    expect(lab.page.locator(".MCButton").first).to_be_visible()
+    loaded = "() => { window.MathJax = { version: '3.2.2' }; return Object.hasOwn(window.MathJax, 'typeset'); }"
+    assert lab.page.evaluate(loaded)
+    lab.page.wait_for_timeout(800)  # it looks again after 500 ms
+
+
 def test_a_formula_wider_than_a_narrow_window_scrolls(lab: Lab) -> None:
     lab.page.set_viewport_size({"width": 1024, "height": 1000})
     lab.open_notebook("lectures/02_attention_scores.ipynb")
