@@ -127,6 +127,7 @@ def cuts(program: Program) -> list[Edit]:
         if getattr(result, "function", "") == "results"
         else [((), result)]
     )
+    returned = {(RESULT, path) for path, _ in ends}
     none = tuple((RESULT, path, App("detach", (part,))) for path, part in ends)
     found = [Edit(none, "no gradient flows back at all", 0.9, ("cut",))]
     for name, changes in uses.items():
@@ -136,7 +137,7 @@ def cuts(program: Program) -> list[Edit]:
         for some in itertools.combinations(changes, pair) if len(changes) > pair else ():
             ways = " or ".join(dict.fromkeys(say.name(line) for line, _, _ in some))
             words = f"no gradient flows back from {ways} to {say.name(name)}"
-            if len(ends) > 1 and all((line, path) in ((RESULT, end) for end, _ in ends) for line, path, _ in some):
+            if len(ends) > 1 and all((line, path) in returned for line, path, _ in some):
                 words = f"no gradient flows back through {say.name(name)} as returned"
             found.append(Edit(some, words, 1.1 * pair, ("cut", name, pair)))
     return found
