@@ -86,7 +86,8 @@ def test_whatever_ends_a_unit_costs_one_submission_at_most_what_was_not_judged_y
         assert "it was not judged: the grader" in words(arena.pages(course, f"early_{name}"))
 
 
-USABLE = ('a,b"c', "=1+1", "@home", "-rf", "ünï 码", "it's", "$(id)", "{x}", "100%", "a\\b", "~", "a.b", 66 * "码")
+USABLE = ('a,b"c', "=1+1", "@home", "-rf", "ünï 码", "it's", "a;b", "$(id)", "{x}", "100%", "a\\b", "~", "a.b")
+USABLE += (66 * "码",)  # 198 bytes, and more with what a note's name adds
 UNUSABLE = ("*", "[a]", "who?", "..evil", ".hidden", "two\nlines", "\x1b[2J", "x" * 150, 83 * "码")
 NO_TEXT = b"\xff\xfe"
 
