@@ -192,11 +192,11 @@ def _module(
     module = space[kind](*build).double()
     module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
     for part in module.modules():
-        part.register_forward_pre_hook(somebody_elses)
+        part.register_forward_pre_hook(_somebody_elses)
     return module.train(training)
 
 
-def somebody_elses(*_: Any) -> None:
+def _somebody_elses(*_: Any) -> None:
     """A hook that is on a model before it is given to the target. It does nothing, and has to stay."""
 
 
@@ -368,7 +368,7 @@ def state(module: nn.Module) -> dict[str, Any]:
             whole = f"{path}.{name}".removeprefix(".")
             if "_hooks" in name:
                 for hook in value.values() if isinstance(value, dict) else ():
-                    known = hook is somebody_elses
+                    known = hook is _somebody_elses
                     hooks = f"the earlier hook on {at}" if known else f"the list of hooks on {at}"
                     found[hooks] = found.get(hooks, 0) + 1
             elif name not in ("_parameters", "_buffers", "_modules"):

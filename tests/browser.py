@@ -28,7 +28,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import nbformat
-from playwright.sync_api import Browser, Locator, TimeoutError, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, expect, sync_playwright
+from playwright.sync_api import TimeoutError as TooLate
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COURSE_PARTS = ("lectures", "solutions", "labs", "jupyter", "nbgrader_config.py")
@@ -406,7 +407,7 @@ class WidgetNotebook:
         root = output.locator(".headroom-widget")
         try:
             root.wait_for(timeout=240_000)
-        except TimeoutError as error:
+        except TooLate as error:
             self.tab.screenshot("no-widget")
             shown = " | ".join(output.all_inner_texts())
             raise AssertionError(f"{cell} shows no widget but {shown!r}; errors: {self.tab.errors}") from error
@@ -423,7 +424,7 @@ class WidgetNotebook:
         self.tab.open_notebook(self.path)
         try:
             self.tab.cell(shown).locator(".headroom-widget").wait_for(timeout=60_000)
-        except TimeoutError:
+        except TooLate:
             self.tab.open_notebook(self.path)
 
     def press(self, widget: Widget, part: str, *keys: str) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import size, total, transpose
 from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
-from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, EXACT, OVERWRITTEN
+from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, OVERWRITTEN, tolerance
 from autograder.exercises.known import mistake
 from autograder.exercises.softmax_backward import OVER, SOFTMAX_BACKWARD
 from headroom.reference import by_hand
@@ -237,7 +237,7 @@ ATTENTION_BACKWARD = Exercise(
     steps=steps,
     properties=(Property("keys that nobody looks at learn nothing", _hidden_learn_nothing),),
     library="numpy",
-    tolerance=lambda case, expected: EXACT,
+    tolerance=tolerance,
     forbidden=AUTOGRAD,
     forbidden_reason=AUTOGRAD_REASON,
 )

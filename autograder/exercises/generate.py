@@ -24,7 +24,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         drift, offset = (0.75 if tag == "kept" else 0.0), kwargs.pop("offset", 0.0)
         n_vocabulary = kwargs.pop("n_vocabulary", 9)
         small = n_vocabulary == MANY  # or its tables would be large
-        room = begun + n_tokens if small else begun + n_tokens - 1 if tag == "limit" else 2 * (begun + n_tokens)
+        length = begun + n_tokens
+        room = length - 1 if tag == "limit" else length if small else 2 * length
         model, ids = _model(source, batch, begun, n_vocabulary, room, 1 if small else 2, drift, offset)
         model |= {"calls": n_tokens} if tag == "limit" else {}
         label = f"batch {batch}, begun with {begun} tokens, n_tokens {n_tokens}, max_tokens {room}"

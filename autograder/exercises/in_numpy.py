@@ -3,6 +3,7 @@
 import numpy as np
 
 from autograder.covering import Axis
+from autograder.exercise import Case
 from autograder.exercises.known import mistake
 from headroom.reference import by_hand
 
@@ -20,7 +21,6 @@ AUTOGRAD = frozenset(
         "scaled_dot_product_attention",
     }
 )
-EXACT = 1e-8  # the tolerance: all that is given is float64, and what is asked for is a formula
 AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
 
 OVERWRITTEN = mistake(
@@ -29,6 +29,12 @@ OVERWRITTEN = mistake(
     sign=lambda seen: seen.input_changed,
     costs=("contract",),
 )
+
+
+def tolerance(case: Case, expected: np.ndarray) -> float:
+    """All that is given is float64, and what is asked for is a formula."""
+    return 1e-8
+
 
 LEADING = (Axis("batch", most=4), Axis("tokens", long=70))  # whatever stands before the last axis
 

@@ -11,11 +11,11 @@ from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
 from autograder.exercises.in_numpy import (
     AUTOGRAD,
     AUTOGRAD_REASON,
-    EXACT,
     LEADING,
     OVERWRITTEN,
     shares,
     sums_to_0,
+    tolerance,
 )
 from autograder.exercises.known import mistake
 from headroom.reference import by_hand
@@ -157,7 +157,7 @@ SOFTMAX_BACKWARD = Exercise(
         ),
     ),
     library="numpy",
-    tolerance=lambda case, expected: EXACT,
+    tolerance=tolerance,
     forbidden=AUTOGRAD,
     forbidden_reason=AUTOGRAD_REASON,
 )

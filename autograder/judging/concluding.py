@@ -154,7 +154,7 @@ def _difference(comparison: Comparison, i: int) -> Difference:
             if got.dtype.kind != expected.dtype.kind:
                 where = f"every place of {name}" if name else "every place"
                 return Difference(case.label, where, str(expected.dtype), str(got.dtype))
-            off, form = np.atleast_1d(got != expected).reshape(got.shape), ".10g"  # or only their last digits do not
+            off, form = np.asarray(got != expected), ".10g"  # or only their last digits do not
         at = tuple(int(n) for n in np.argwhere(off)[0])
         numbers = expected.astype(float), got.astype(float)
         return Difference(
