@@ -140,6 +140,12 @@ def test_shares_add_up_to_one_and_every_case_counts(exercise):
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_what_a_student_can_see_beforehand_earns_no_criterion(exercise):
+    cases = exercise.tried(np.random.default_rng(0))
+    assert {case.tag for case in cases if case.visible} <= {case.tag for case in cases if not case.visible}
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 def test_visible_cases_never_change_and_hidden_ones_do(exercise):
     def inputs(seed: int, visible: bool) -> list[bytes]:
         cases = exercise.cases(np.random.default_rng(seed))

@@ -20,6 +20,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     visible, case, sizes = np.random.default_rng(52), parts.block_case, parts.block_sizes
     return [
         case("block", (1, 2, 4, 3, 2, 7), visible, visible=True, differentiate=True),
+        case("block", (1, *sizes(rng)), rng, differentiate=True),
         case("values", (2, 2, 4, 3, 2, 11), visible, visible=True),
         case("values", (3, *sizes(rng)), rng, differentiate=True),
         case("norm", (2, 2, 3, 5, 2, 9), visible, size=30.0, visible=True),
