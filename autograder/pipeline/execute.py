@@ -30,7 +30,7 @@ from autograder.course import Course, course_of
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
 from autograder.pipeline.integrity import NOTED, Remark
-from autograder.pipeline.kernel_side import MIME
+from autograder.pipeline.kernel_side import MIME, SENT
 from autograder.pipeline.recorded import record
 
 # The judge brings PyTorch, which takes seconds: commands that judge nothing use this file too.
@@ -49,7 +49,7 @@ PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")
 KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
 GRADER = "_headroom_grader"  # what kernel_side is called in a kernel
 BECOME_A_MODULE = (
-    f"exec({KERNEL_SIDE!r}, vars(__import__('sys').modules.setdefault({GRADER!r}, "
+    f"exec(get_ipython().get_parent()['metadata'][{SENT!r}][0], vars(__import__('sys').modules.setdefault({GRADER!r}, "
     f"__import__('types').ModuleType({GRADER!r}))))"
 )
 SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
@@ -261,8 +261,8 @@ class JudgedExecute(Execute):
             self.start_new_kernel_client()
             for name in getattr(self._provisioner, "left_out", ())[:20]:
                 self._note(Remark(name, "is too large, too much, or no file: the kernel did not have it"))
-            cell = new_code_cell(f"{BECOME_A_MODULE}\n{self._call('prepare', PROBE)}")
-            if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout):
+            cell = new_code_cell(f"{BECOME_A_MODULE}\n{self._call('prepare')}")
+            if happened := self._execute(len(self.nb.cells), cell, self.startup_timeout, (KERNEL_SIDE, PROBE)):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
         except Exception as problem:
             self._close_kernel()
@@ -325,8 +325,18 @@ class JudgedExecute(Execute):
                 what = re.sub(r" \(\S*?, line (\d+)\)", r" (line \1)", output.evalue.strip().split("\n")[0])
                 self._errors[index] = f"raised {output.ename}: {what}" if what else f"raised {output.ename}"
 
-    def _execute(self, index: int, cell: NotebookNode, seconds: float | None = None) -> str | None:
-        """Execute a cell in the kernel; what prevented it from ending, as the end of a sentence, or None."""
+    def _execute(
+        self, index: int, cell: NotebookNode, seconds: float | None = None, sent: tuple[str, ...] = ()
+    ) -> str | None:
+        """Execute a cell in the kernel; what prevented it from ending, as the end of a sentence, or None.
+
+        Args:
+            index: of the cell.
+            cell: its outputs become what it shows.
+            seconds: that it may take, where it is the grader's own.
+            sent: what goes to the kernel beside the cell, in the message's metadata. IPython splits a cell's text into
+                tokens and hashes it, which takes longer than to judge what a request asks for.
+        """
         self._size, self._flooded, self._gone, self._unshown = 0, False, False, False
         left = max(0.1, self._deadline - time.monotonic())
         self._seconds = seconds or min(self.timeout or left, left)
@@ -334,6 +344,9 @@ class JudgedExecute(Execute):
         of_grader = seconds is not None or self._collecting is not None
         cells = self.nb.cells
         self.nb.cells = [cell] * (index + 1)  # nbclient puts the executed cell into its place: not into the notebook
+        assert self.kc is not None
+        session = self.kc.session
+        session.metadata = {SENT: sent} if sent else {}
         try:
             self.execute_cell(cell, index, store_history=not of_grader)
         except DeadKernelError:
@@ -355,7 +368,7 @@ class JudgedExecute(Execute):
             self._gone = True
             return "left the Python process in disorder"
         finally:
-            self.nb.cells = cells
+            self.nb.cells, session.metadata = cells, {}
             for said in self._said_by_kernel():
                 self._remark(index, said, asked=self._asked if self._collecting else "")
         self._shown += self._size
@@ -415,11 +428,10 @@ class JudgedExecute(Execute):
         if end_helpers := getattr(self._provisioner, "end_helpers", None):
             end_helpers()
         nonce = secrets.token_hex(16)
-        asked = base64.b64encode(request).decode()
-        cell = new_code_cell(self._call("answer", asked, name, nonce, self.max_reply))
+        cell = new_code_cell(self._call("answer", name, nonce, self.max_reply))
         self._replies, self._collecting, self._asked = [], nonce, name
         try:
-            happened = self._execute(index, cell)
+            happened = self._execute(index, cell, sent=(base64.b64encode(request).decode(),))
         finally:
             self._collecting = None
         if happened:

@@ -256,7 +256,8 @@ class Units:
 @functools.cache
 def _compile_schemas() -> None:
     """Here and once what every unit would do first: nbformat compiles what it holds notebooks against."""
-    nbformat.validate(new_notebook())
+    for relaxed in (False, True):  # nbconvert's own way to validate has a schema of its own
+        nbformat.validate(new_notebook(), relax_add_props=relaxed)
 
 
 # --- What follows runs in the forked process ----------------------------------------------------------------------

@@ -318,6 +318,15 @@ def _begun(database: str) -> Any:
         yield connection
 
 
+def _never_wait_for_the_disk() -> None:
+    """Have SQLite hand over what it writes and go on: these gradebooks are thrown away, whatever happens."""
+    from sqlalchemy import Engine, event
+
+    @event.listens_for(Engine, "connect")
+    def connected(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]  # SQLAlchemy uses it
+        connection.execute("PRAGMA synchronous = OFF")
+
+
 def _end_with_who_asks(scratch: Path) -> None:
     """End this process when the other end of stdin is closed, as it is, too, when who asks was killed."""
     if sys.platform != "win32":
@@ -340,6 +349,7 @@ def main(arguments: list[str]) -> int:
     scratch = Path(arguments[0])
     ending = threading.Thread(target=_end_with_who_asks, args=(scratch,), daemon=True)
     ending.start()
+    _never_wait_for_the_disk()
     desk = Desk(scratch, "--no-isolation" not in arguments)
     with contextlib.suppress(BrokenPipeError):  # who asked is gone
         _write(answers, pack({"versions": versions(course_of())}))
