@@ -664,7 +664,9 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
             writer.renew()
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [-value if value.is_floating_point() else value for value in inputs[:1]]}
-    result = _result(_called(call, inputs, weights, case), case)[0]
+    used = "build" in case and not call.training  # as a trained model is: without gradients
+    with torch.set_grad_enabled(not used):
+        result = _result(_called(call, inputs, weights, case), case)[0]
     if how.get("shared") and any(isinstance(value, _Cache) and not len(value) for value in inputs):
         raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
     return result

@@ -90,9 +90,51 @@ def leaves_training_on(model, ids, layer, head):
     return logits
 
 
+class FourHeadsAtMost(right_decoder.Cross):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, min(n_heads, 4))
+
+
+class FourLayersAtMost(reference.Encoder):
+    def __init__(self, n_layers, *sizes):
+        super().__init__(min(n_layers, 4), *sizes)
+
+
+class KeptWhereNothingIsLearned(reference.Encoder):
+    kept = None
+
+    def forward(self, x, mask=None):
+        if self.kept is None or self.kept.shape != x.shape or torch.is_grad_enabled():
+            self.kept = super().forward(x, mask)
+        return self.kept
+
+
+class VarianceOfTraining(reference.LayerNorm):
+    kept = None
+
+    def forward(self, x):
+        deviation = (x.var(-1, keepdim=True, correction=0) + self.eps).sqrt()
+        if self.training:
+            self.kept = deviation.detach().mean()
+        elif self.kept is not None:
+            deviation = self.kept
+        return self.gamma * (x - x.mean(-1, keepdim=True)) / deviation + self.beta
+
+
+class SixtyFourTokensAtMost(right_decoder.Cached):
+    def forward(self, x, cache=None):
+        assert x.size(1) <= 64
+        return super().forward(x, cache)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
+        ("CrossAttention", FourHeadsAtMost, "n_heads"),
+        ("Encoder", FourLayersAtMost, "n_layers"),
+        ("Encoder", KeptWhereNothingIsLearned, "called again"),
+        ("LayerNorm", VarianceOfTraining, "in training mode and then in evaluation mode"),
+        ("CachedSelfAttention", SixtyFourTokensAtMost, "AssertionError"),
         ("PositionalEncoding", InAClosure, "a tensor stays where it was when a model with this module in it is moved"),
         (
             "PositionalEncoding",

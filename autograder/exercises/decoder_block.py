@@ -58,8 +58,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=40),
-    Axis("source_tokens", long=40),
+    Axis("tokens", long=70),
+    Axis("source_tokens", long=70),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "random")),

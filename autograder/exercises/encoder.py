@@ -193,7 +193,7 @@ ENCODER = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
-    axes=(Axis("n_layers", most=2, build=True), *parts.BLOCK_AXES),
+    axes=(Axis("n_layers", most=2, long=5, build=True), *parts.BLOCK_AXES),
     drawn=parts.drawn_block,
     reference=right_answer,
     variation=variation,

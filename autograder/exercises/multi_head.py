@@ -9,7 +9,7 @@ from autograder.exercises.known import mistake
 from headroom import reference
 
 HEADS = (
-    Axis("n_heads", most=4, build=True),
+    Axis("n_heads", most=4, long=9, build=True),
     Axis("d_head", least=2, most=5, build=True),  # of 1, the axes of a matrix of heads say nothing
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
 )

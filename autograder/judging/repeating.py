@@ -59,7 +59,7 @@ def repeat(comparison: Comparison) -> Repetition:
         for i, error in _differing(comparison, order, training=True).items():
             conditions.append(f"in training mode it {difference(error)} ({cases[i].label})")
         if not unsteady and not conditions:
-            conditions.append("called again in training mode, it gives a different result")
+            conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
     if comparison.trial.exercise.library == "torch":
         if not unsteady:  # else what differs there may be what is kept
@@ -101,14 +101,14 @@ def _differing(
     """The cases whose results are not what they were, and what they raised, when called in this order.
 
     What is called on the way `there`, before that, is called in evaluation mode, and has a call with other inputs
-    before it, which leaves the weights alone.
+    before it, which leaves the weights alone. The last of them is called so once more at the end.
     """
     run, trial = comparison.run, comparison.trial
     singly = [(i, run.request(i) | {"training": False}) for i in there]
     # What is kept of the first call of all shows where that differs from what is called next.
     twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
     doubled = [call for calls in twice for call in calls]
-    calls: list[Call] = [(i, run.request(i)) for i in order]
+    calls: list[Call] = [*((i, run.request(i)) for i in order), *singly[-1:]]
     calls = (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls
     replies = trial.replies({"do": "look", "cases": [request for _, request in calls], **how}, len(calls))
     differing: dict[int, StudentError | None] = {}

@@ -1,0 +1,112 @@
+"""What lectures 13 and 14 quote from long runs is what `benchmarks/results/` holds of them."""
+
+import json
+import re
+import statistics
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.quotes import plain
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RESULTS = REPOSITORY / "benchmarks" / "results"
+ROWS = {  # of lecture 13's tables: the name in the record
+    "GPT-2's parts": "GPT-2's parts",
+    "rotary positions": "rotary positions",
+    "untied output matrix": "untied",
+    "RMSNorm": "RMSNorm",
+    "SwiGLU, without biases": "SwiGLU",
+    "rotary, no biases in the attention": "rotary, 4 groups",
+    "the same, with 2 groups for the 4 heads": "rotary, 2 groups",
+    "the same, with RMSNorm and SwiGLU": "Llama's parts",
+    "norm after each sum (post-norm)": "post-norm",
+    "sin-cos positions": "sin-cos positions",
+}
+RUNS = json.loads((RESULTS / "language_model.json").read_text(encoding="utf-8"))
+
+
+def text(number: int) -> str:
+    """A lecture's cells, one after the other."""
+    (path,) = (REPOSITORY / "lectures").glob(f"{number}_*.ipynb")
+    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+
+
+def recorded(name: str, what: str = "bits") -> list[float]:
+    """A number of each of the eight runs of a model, by seed."""
+    return [RUNS[f"{name}, seed {seed}"][what] for seed in range(1, 9)]
+
+
+def differences(name: str, base: str, what: str = "bits") -> tuple[float, float]:
+    """By how much a model's runs differ from another's, seed by seed: the mean and its standard error."""
+    found = [a - b for a, b in zip(recorded(name, what), recorded(base, what), strict=True)]
+    return statistics.mean(found), statistics.stdev(found) / len(found) ** 0.5
+
+
+def close(number: str, recorded: float) -> bool:
+    """Whether the number, as it is written, is the recorded one to its two decimals."""
+    return float(number) == pytest.approx(recorded, abs=0.00501)
+
+
+def test_the_tables_of_lecture_13_are_the_record() -> None:
+    told = {}
+    for line in plain(text(13)).splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and re.fullmatch(r"\d\.\d\d", cells[1]):
+            told[cells[0]] = cells[1:3]
+    assert set(told) == set(ROWS)
+    for row, (bits, difference) in told.items():
+        assert close(bits, statistics.mean(recorded(ROWS[row]))), row
+        if difference:
+            mean, error = difference.split(" ± ")
+            found = differences(ROWS[row], "GPT-2's parts")
+            assert close(mean, found[0]) and close(error, found[1]), row
+
+
+def test_what_lecture_13_says_of_its_tables_holds() -> None:
+    said, bits = text(13), {name: recorded(name) for name in ROWS.values()}
+    assert "**No row reaches the bar of 2.03 bits**" in said and min(map(min, bits.values())) > 2.034
+    assert "the best of them below every run with GPT-2's parts" in said
+    assert min(bits["post-norm"]) < min(bits["GPT-2's parts"])
+    assert "end between 2.22 and 3.20 bits" in said
+    assert close("2.22", min(bits["post-norm"])) and close("3.20", max(bits["post-norm"]))
+    assert "lie within 0.15 bits of one another" in said
+    assert all(max(runs) - min(runs) < 0.15 for name, runs in bits.items() if name != "post-norm")
+    assert "sin-cos positions need 2.78 bits and rotary ones 2.27" in said
+    assert close("2.78", statistics.mean(recorded("sin-cos positions", "longer")))
+    assert close("2.27", statistics.mean(recorded("rotary positions", "longer")))
+    assert "two groups need 0.05 ± 0.02 bits more than four" in said
+    mean, error = differences("rotary, 2 groups", "rotary, 4 groups", "longer")
+    assert close("0.05", mean) and close("0.02", error)
+    assert "SwiGLU's is within two standard errors" in said
+    assert abs(differences("SwiGLU", "GPT-2's parts")[0]) < 2 * differences("SwiGLU", "GPT-2's parts")[1]
+    assert "save no more, measurably, than rotary positions alone" in said
+    mean, error = differences("Llama's parts", "rotary positions")
+    assert abs(mean) < 2 * error
+    assert "It reaches 1.87 on the test files" in said
+    assert all(close("1.87", RUNS[f"minute, seed {seed}"]["bits"]) for seed in (1, 2, 3))
+
+
+def test_the_seeds_of_lecture_14_are_the_record() -> None:
+    said, page = text(14), (RESULTS / "induction.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if re.match(r"\| \d \|", line)
+    ]
+    assert len(rows) == 8
+    for kind, column in (("previous-token", 5), ("other", 9)):
+        (listed,) = re.findall(rf'"{kind}"\]? ?[:=] (\[[\d., ]+\])', said)
+        assert json.loads(listed) == [float(row[column]) for row in rows], kind
+    for quoted, name in (
+        ("two layers", "two layers | 36,864 | 8–30"),
+        ("one layer", "one layer | 20,096 | 8–30"),
+        ("one layer, every sequence of 20 symbols", "one layer, always 20 symbols | 20,096 | 20–20"),
+    ):
+        (listed,) = re.findall(rf'"{quoted}": \(([\d., ]+)\)', said)
+        assert "| {} | {} ({}–{}) |".format(name, *listed.split(", ")) in page, quoted
+    (worst,) = re.findall(r"worst_two = ([\d.]+)", said)
+    assert f"({worst}–" in next(line for line in page.splitlines() if line.startswith("| two layers"))
+    assert "To take it away costs 91.1 (49.1–97.7) points" in page and "least, most = 49.1, 97.7" in said
+    assert "costs more than any other head in 0 of 8 models, and more than any other of its layer in 8" in page
+    assert "4 of the models have a head whose induction score is above 0.3 and which costs less than 5 points" in page
+    assert "in 4 of 8, a head with an induction score above 0.3 costs less than 5 points" in said
