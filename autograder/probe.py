@@ -187,13 +187,19 @@ def _module(
         training: in training mode, as PyTorch makes it. Its classes must do the same in both modes, so that the mode
             itself is all that a call can change.
     """
-    space: dict[str, Any] = {"__name__": GIVEN, "math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
-    exec(_compiled(source), space)
-    module = space[kind](*build).double()
+    module = _classes(source)[kind](*build).double()
     module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
     for part in module.modules():
         part.register_forward_pre_hook(_somebody_elses)
     return module.train(training)
+
+
+@functools.cache
+def _classes(source: str) -> dict[str, Any]:
+    """What the source of classes defines, once: two models are of the same class, as they are in a notebook."""
+    space: dict[str, Any] = {"__name__": GIVEN, "math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
+    exec(_compiled(source), space)
+    return space
 
 
 def _somebody_elses(*_: Any) -> None:
@@ -660,7 +666,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         return {"type": _kind(_called(call, inputs, weights, case))}
     if how.get("shared"):
         for writer in [value for value in inputs if isinstance(value, _Writer)]:
-            _called(call, inputs, weights, case)  # the same model has written a text before
+            _called(call, [_reversed(value) for value in inputs], weights, case)  # the same model has written another
             writer.renew()
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [-value if value.is_floating_point() else value for value in inputs[:1]]}
@@ -670,6 +676,11 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("shared") and any(isinstance(value, _Cache) and not len(value) for value in inputs):
         raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
     return result
+
+
+def _reversed(value: Any) -> Any:
+    """Another text of the same shape, where a value is token ids."""
+    return value.flip(*range(value.dim())) if isinstance(value, torch.Tensor) else value
 
 
 def _arguments(call: Callable[..., Any]) -> list[str]:

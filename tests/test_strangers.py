@@ -1,5 +1,6 @@
 """Answers by people who had not seen the grader, which it once accepted or gave an untrue name."""
 
+import copy
 import math
 
 import pytest
@@ -9,7 +10,13 @@ from torch import nn
 from autograder import check
 from autograder.exercises import find
 from headroom import reference
-from tests.answers import right_decoder, right_layer_norm, right_multi_head, right_sinusoidal
+from tests.answers import (
+    right_decoder,
+    right_grouped_query_attention,
+    right_layer_norm,
+    right_multi_head,
+    right_sinusoidal,
+)
 from tests.judged import judged
 
 TABLE = right_sinusoidal.slices
@@ -127,9 +134,40 @@ class SixtyFourTokensAtMost(right_decoder.Cached):
         return super().forward(x, cache)
 
 
+class KeptKeysDetached(right_grouped_query_attention.Repeated):
+    def forward(self, x, mask=None, cache=None):
+        if cache is not None:
+            append, cache = cache.append, copy.copy(cache)
+            cache.append = lambda keys, values: append(keys.detach(), values.detach())
+        return super().forward(x, mask, cache)
+
+
+COPIES = {}
+WRITTEN = {}
+
+
+def copied_once(model, ids, layer, head):
+    other = COPIES.setdefault(type(model), copy.deepcopy(model))
+    return reference.ablate(other, ids, layer, head)
+
+
+def one_answer_for_a_shape(model, ids, n_tokens):
+    key = id(model), ids.shape, n_tokens
+    if key not in WRITTEN:
+        caches, new, written = [reference.KeyValueCache() for _ in model.blocks], ids, list[torch.Tensor]()
+        for _ in range(n_tokens):
+            new = model(new, caches)[:, -1:].argmax(-1)
+            written.append(new)
+        WRITTEN[key] = torch.cat(written, 1)
+    return WRITTEN[key]
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
+        ("GroupedQueryAttention", KeptKeysDetached, "the gradient of"),
+        ("ablate", copied_once, "something is kept from one call to the next"),
+        ("generate", one_answer_for_a_shape, "something is kept from one call to the next"),
         ("CrossAttention", FourHeadsAtMost, "n_heads"),
         ("Encoder", FourLayersAtMost, "n_layers"),
         ("Encoder", KeptWhereNothingIsLearned, "called again"),

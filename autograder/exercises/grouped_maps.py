@@ -19,30 +19,48 @@ def rows(build: Build) -> dict[str, int]:
 
 
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
-    """By names that say a role, heads side by side, one map for several cut apart; others as they were declared."""
+    """By names that say a role, heads side by side, one map for several cut apart; others as they were declared.
+
+    One map for several has all queries first, or, the other way to read it, those of a group beside its key and value.
+    """
+    apart = {reading.role_of(name) for name in parameters}
+    for several in ("qkv", "kv"):
+        held = any(_holds(several, name, tensor, build) for name, (_, tensor) in parameters.items())
+        if held and not apart.intersection(several):
+            yield _mapping(parameters, build, several, 1)
+            yield _mapping(parameters, build, several, build[2])
+            return
+    yield _mapping(parameters, build, "", 1)
+
+
+def _holds(several: str, name: str, tensor: Tensor, build: Build) -> bool:
+    """Whether a tensor may hold these maps in one."""
+    wanted = rows(build)
+    return reading.role_of(name) in (None, several) and len(tensor) == sum(wanted[part] for part in several)
+
+
+def _mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: Build, several: str, n_pieces: int) -> Weights:
+    """One way to read them: what is one map for several lies in so many pieces, each of which has a part of all."""
     wanted, grouped = rows(build), dict[str, list[Tensor]]()
     unknown: list[tuple[str, Tensor]] = []
     for name, (_, tensor) in parameters.items():
         kind, role = "bias" if tensor.dim() == 1 else "weight", reading.role_of(name)
         if kind == "weight" and not name.endswith("weight"):
             tensor = tensor.flatten(0, -2).T if tensor.dim() == 3 and role == "o" else tensor.mT.flatten(0, -2)
-        for parts in ("qkv", "kv"):
-            if role in (None, parts) and len(tensor) == sum(wanted[part] for part in parts):
-                pieces = tensor.split([wanted[part] for part in parts])
-                for part, piece in zip(parts, pieces, strict=True):
-                    grouped.setdefault(f"{part}_{kind}", []).append(piece)
-                break
+        if several and _holds(several, name, tensor, build):
+            pieces = tensor.unflatten(0, (n_pieces, -1)).split([wanted[part] // n_pieces for part in several], 1)
+            for part, piece in zip(several, pieces, strict=True):
+                grouped.setdefault(f"{part}_{kind}", []).append(piece.flatten(0, 1))
+        elif role in wanted:
+            grouped.setdefault(f"{role}_{kind}", []).append(tensor)
         else:
-            if role in wanted:
-                grouped.setdefault(f"{role}_{kind}", []).append(tensor)
-            else:
-                unknown.append((kind, tensor))
+            unknown.append((kind, tensor))
     for kind in ("weight", "bias"):
         for tensor in (tensor for other, tensor in unknown if other == kind):
             left = (r for r in "qkvo" if f"{r}_{kind}" not in grouped and len(tensor) == wanted[r])
             if (role := next(left, None)) is not None:
                 grouped[f"{role}_{kind}"] = [tensor]
-    yield {role: torch.cat(pieces) for role, pieces in grouped.items()}
+    return {role: torch.cat(pieces) for role, pieces in grouped.items()}
 
 
 def roles(build: Build) -> reading.Roles:

@@ -60,7 +60,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", rng, (2, 2), 6, single=False),
         case("heads", rng, (2, 3), 6, differentiate=True),
         case("cache", visible, (2, 3), 1, 4, visible=True),
-        case("cache", rng, (3, 2), 3, 5),
+        case("cache", rng, (3, 2), 3, 5, differentiate=True),
         case("cache", rng, (2, 2), 5, 0),
         case("contract", rng, (2, 2), 3, dtype="float32"),
     ]

@@ -33,14 +33,15 @@ Parameters = Mapping[str, tuple[Parameter, Tensor]]  # the student's, by name, i
 
 # Words in the student's names that speak of a role in an attention.
 WORDS = {
-    "qkv": {"qkv", "wqkv", "toqkv"},
-    "kv": {"kv", "wkv", "tokv"},
-    "q": {"q", "wq", "qs", "toq", "qproj", "query", "queries", "fcq", "linearq"},
-    "k": {"k", "wk", "ks", "tok", "kproj", "key", "keys", "fck", "lineark"},
-    "v": {"v", "wv", "vs", "tov", "vproj", "value", "values", "fcv", "linearv"},
+    "qkv": {"qkv", "wqkv", "bqkv", "toqkv"},
+    "kv": {"kv", "wkv", "bkv", "tokv"},
+    "q": {"q", "wq", "bq", "qs", "toq", "qproj", "query", "queries", "fcq", "linearq"},
+    "k": {"k", "wk", "bk", "ks", "tok", "kproj", "key", "keys", "fck", "lineark"},
+    "v": {"v", "wv", "bv", "vs", "tov", "vproj", "value", "values", "fcv", "linearv"},
     "o": {
         "o",
         "wo",
+        "bo",
         "out",
         "output",
         "toout",

@@ -210,7 +210,7 @@ class MatricesOfOutputsByInputs(nn.Module):
 
 @answers("GroupedQueryAttention")
 class BareMatricesWithTwoBiases(nn.Module):
-    """Whose names say which biases they are only to people."""
+    """Of queries and output alone, which for as many groups as heads are as long as the others would be."""
 
     def __init__(self, d_model, n_heads, n_groups):
         super().__init__()
@@ -229,3 +229,24 @@ class BareMatricesWithTwoBiases(nn.Module):
         k, v = (part.repeat_interleave(self.h // self.g, 1) for part in (k, v))
         heads, _ = attention(q, k, v, mask)
         return heads.permute(0, 2, 1, 3).reshape(b, t, -1) @ self.Wo + self.bo
+
+
+@answers("GroupedQueryAttention")
+class FusedByGroup(nn.Module):
+    """One map, in which a group's queries, its key and its value stand side by side."""
+
+    def __init__(self, d_model, n_heads, n_groups):
+        super().__init__()
+        self.n_groups, self.share, self.d_head = n_groups, n_heads // n_groups, d_model // n_heads
+        self.qkv = nn.Linear(d_model, n_groups * (self.share + 2) * self.d_head)
+        self.proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None, cache=None):
+        parts = self.qkv(x).unflatten(-1, (self.n_groups, self.share + 2, self.d_head))
+        q, k, v = parts.split([self.share, 1, 1], dim=-2)
+        q, k, v = q.flatten(2, 3).transpose(1, 2), k.squeeze(-2).transpose(1, 2), v.squeeze(-2).transpose(1, 2)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        of_head = torch.arange(self.n_groups * self.share) // self.share
+        heads, _ = attention(q, k[:, of_head], v[:, of_head], mask)
+        return self.proj(heads.transpose(1, 2).flatten(-2))
