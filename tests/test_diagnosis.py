@@ -101,7 +101,7 @@ EXPLAINED = [
     ("attention_scores", "scaled_by_an_integer_root", "the scores are divided by √d_k rounded to a whole number"),
     ("sinusoidal_encoding", "relative_position", "the positions are also divided by n_tokens"),
     ("LayerNorm", "GammaTwice", "`gamma` is squared"),
-    ("LayerNorm", "MeanDetached", "no gradient flows back from the centred values to `x`"),
+    ("LayerNorm", "MeanDetached", "only a part of the gradient flows back from the centred values to `x`"),
     ("RMSNorm", "EpsSquared", "`eps` is squared"),
     ("softmax_backward", "off_diagonal_twice", "the row terms are also multiplied by 2"),
     ("sequence_loss", "ignores_0", "for the counted tokens, a fixed 0 is used, whatever `pad` is"),

@@ -15,6 +15,7 @@ from tests.answers import (
     right_grouped_query_attention,
     right_layer_norm,
     right_multi_head,
+    right_next_probabilities,
     right_sinusoidal,
 )
 from tests.judged import judged
@@ -162,9 +163,16 @@ def one_answer_for_a_shape(model, ids, n_tokens):
     return WRITTEN[key]
 
 
+def all_of_it_where_all_may_stay(logits, temperature=1.0, top_k=None, top_p=1.0):
+    if top_k is not None and top_k >= logits.size(-1):
+        return (logits / temperature).softmax(-1)
+    return right_next_probabilities.by_rank(logits, temperature, top_k, top_p)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
+        ("next_probabilities", all_of_it_where_all_may_stay, "cases agree"),
         ("GroupedQueryAttention", KeptKeysDetached, "the gradient of"),
         ("ablate", copied_once, "something is kept from one call to the next"),
         ("generate", one_answer_for_a_shape, "something is kept from one call to the next"),

@@ -4,6 +4,7 @@ An edit replaces terms at places of a program. Most are made by `rules` from wha
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -136,7 +137,10 @@ def cuts(program: Program) -> list[Edit]:
     for (name, changes), pair in itertools.product(uses.items(), (1, 2)):
         for some in itertools.combinations(changes, pair) if len(changes) > pair else ():
             ways = " or ".join(dict.fromkeys(say.name(line) for line, _, _ in some))
-            words = f"no gradient flows back from {ways} to {say.name(name)}"
+            cut, all_uses = (Counter(line for line, _, _ in part) for part in (some, changes))
+            is_all = all(cut[line] == all_uses[line] for line in cut)
+            what = "no gradient flows" if is_all else "only a part of the gradient flows"
+            words = f"{what} back from {ways} to {say.name(name)}"
             if len(ends) > 1 and all((line, path) in returned for line, path, _ in some):
                 words = f"no gradient flows back through {say.name(name)} as returned"
             found.append(Edit(some, words, 1.1 * pair, ("cut", name, pair)))

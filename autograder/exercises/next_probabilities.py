@@ -60,6 +60,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("both", visible, top_k=4, top_p=None, visible=True),
         case("both", rng, 1.6, top_k=5, top_p=None, shape=(4, 9)),
         case("both", rng, 0.6, top_k=3, top_p=None, shape=(2, 8)),
+        case("both", rng, 0.9, top_k=12, top_p=None, shape=(3, 8)),
     ]
 
 
