@@ -59,6 +59,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("values", (2, 5, 4, 3), visible, visible=True, differentiate=True),
         case("values", sizes(), rng, differentiate=True),
+        case("one_head", (2, 3, 5, 1), rng),
         case("values", (2, 6, 5, 4), rng, single=False),
         case("mask", (2, 5, 4, 3), visible, "padding", visible=True, differentiate=True),
         case("mask", (2, 4, 5, 3), visible, "causal", visible=True),
