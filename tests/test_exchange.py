@@ -64,6 +64,16 @@ def test_the_latest_that_is_a_students_own_is_taken(course: Path, caplog: pytest
     assert sum("is left out: it belongs to" in record.message for record in caplog.records) == 2
 
 
+def test_a_folder_whose_name_cannot_be_read_ends_nothing(course: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Attack: anybody can make one."""
+    submit(course, ME, "10:00:00", "mine")
+    for time in ("rubbish", "99999999999999999999-01-01", "\n\x1b[2J"):
+        (course / "exchange" / "course" / "inbound" / f"{ME}+lab1+{time}+x1").mkdir()
+    for owner in (True, False):
+        assert collect(course, check_owner=owner) == {f"{ME}/lab1/first.ipynb": "mine"}
+    assert caplog.text.count("its name does not say") >= 3 and "\x1b" not in caplog.text
+
+
 def test_a_later_one_takes_its_place_and_where_all_are_one_user_nobody_is_left_out(course: Path) -> None:
     submit(course, ME, "10:00:00", "first")
     submit(course, "ben", "10:00:00", "ben's")

@@ -209,11 +209,42 @@ def test_a_file_called_as_canvas_calls_anothers_stays_in_its_folder(course: Path
     assert there(course)["zoe/lab1/first.ipynb"] == "zoe's"
 
 
-def test_a_file_called_as_canvas_calls_anothers_in_no_ones_folder_is_remarked_upon(course: Path) -> None:
+def test_a_file_called_as_canvas_calls_anothers_in_no_ones_folder_is_nobodys(course: Path) -> None:
     enrolled(course, CANVAS)
     files = {"gone/x_102_9_first.ipynb": b"evil", "zoe/first.ipynb": b"zoe's", "dan/first.ipynb": b"dan's"}
     left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
-    assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and left[0].startswith("zoe: ")
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's", "zoe/lab1/first.ipynb": "zoe's"}
+    assert left == ["gone: nobody in the roster, or several, may be meant by this name"]
+
+
+def test_who_has_a_login_is_somebody_whatever_the_name(course: Path) -> None:
+    """Attack: the name of Canvas's row of points, or of its test student, for oneself."""
+    text = CANVAS + "Points Possible,105,u-5,mal,A,,\n" + '"Student, Test",106,u-6,tess,A,,\n'
+    assert {"mal", "tess"} <= set(enrolled(course, text))
+    rows = filled(course, text.replace("lab1 (4711)", "Quiz"), ["lab1"])
+    assert [row["lab1"] for row in rows if row["SIS Login ID"] == "mal"] == [""]
+
+
+def test_two_rows_for_one_student_get_no_score(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Attack: somebody else's name, so that a row of one's own is taken for theirs."""
+    enrolled(course, PLAIN)
+    give(course, "dan", 8.5)
+    text = "Identifier,Full name,Status,Grade,Maximum Grade\n1,Dan Müller,,,10\n2,Zoë O'Hara,,,10\n3,Dan Müller,,,10\n"
+    (course / "export.csv").write_text(text)
+    assert lms.fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["dan"]
+    assert "dan: 2 rows may be about this student" in capsys.readouterr().out
+    assert (course / "out.csv").read_text().splitlines() == text.splitlines()
+
+
+def test_a_number_without_end_and_a_name_in_no_encoding_end_nothing(course: Path) -> None:
+    enrolled(course, CANVAS)
+    files = {f"zz_1_{'9' * 5000}_x.ipynb": b"1", "dan/first.ipynb": b"dan's"}
+    lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
+    source = zipped(course / "b.zip", {"dan/fürst.ipynb": b"1"})
+    source.write_bytes(source.read_bytes().replace("ü".encode(), b"\xff\xfe"))
+    with pytest.raises(Failed, match="no zip that can be read"):
+        lms.collect(course, "lab1", source, print)
 
 
 def test_a_known_number_in_the_lms_counts_more_than_a_name(course: Path) -> None:
@@ -414,11 +445,12 @@ def test_everything_else_comes_back_as_it_was(course: Path, text: str, column: s
     assert [rows[n] for n in others] == [before[n] for n in others]
 
 
-def test_moodle_puts_the_group_before_the_name(course: Path) -> None:
+def test_moodle_puts_the_group_before_the_name(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     enrolled(course, MOODLE_PEOPLE)
     name = "Gruppe 1-b-Anna Maria von der Berg_9003_assignsubmission_file_/first.ipynb"
     assert lms.collect(course, "lab1", zipped(course / "a.zip", {name: b"anna's"}), print) == []
     assert there(course) == {"anna/lab1/first.ipynb": "anna's"}
+    assert "anna: what stands before the name, 'Gruppe 1-b', is taken for a group." in capsys.readouterr().out
 
 
 def test_a_score_without_a_row_is_named(course: Path) -> None:

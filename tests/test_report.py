@@ -187,7 +187,15 @@ def test_what_everybody_is_given_is_no_likeness() -> None:
 
 
 def test_text_that_is_no_python_is_no_likeness() -> None:
-    for text in ("%matplotlib inline\n" + LONG, "def", "\0", "(" * 10_000, "x = " + "-" * 50_000 + "1", "\ud800"):
+    for text in (
+        "%matplotlib inline\n" + LONG,
+        "def",
+        "\0",
+        "(" * 10_000,
+        "x = " + "-" * 50_000 + "1",
+        "\ud800",
+        "x = 0x" + "f" * 5_000,
+    ):
         assert groups(ann=text, bob=text) == []
 
 

@@ -26,6 +26,7 @@ class CollectOwn(ExchangeCollect):
     def init_src(self) -> None:
         """Find the submissions to collect: of each student the latest that is the student's own."""
         super().init_src()
+        self.src_records = [record for record in self.src_records if record["username"]]
         if sys.platform == "win32" or not self.check_owner:  # as where all users are one to the system
             return
         own: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -50,6 +51,17 @@ class CollectOwn(ExchangeCollect):
                 self.log.error("%r says another time than that at which it was written, %s UTC.", entry.name, written)
             own[student].append(record)
         self.src_records = [self._latest(found) for found in own.values()]
+
+    def _path_to_record(self, path: str) -> dict[str, Any]:
+        """Whose a folder is, and when it says that it was handed in; nobody's where it says what cannot be read.
+
+        Attack: one such folder, which anybody can make, would end the collecting of all.
+        """
+        try:
+            return super()._path_to_record(path)
+        except Exception:  # nbgrader's own, and whatever dateutil raises
+            self.log.error("%r is left out: its name does not say whose it is, and since when.", Path(path).name)
+            return {"username": "", "filename": Path(path).name, "timestamp": datetime.min}
 
     def _latest(self, records: list[dict[str, Any]]) -> dict[str, Any]:
         """nbgrader's choice: the latest, or, if it is asked to look at the due date, the latest of those in time."""

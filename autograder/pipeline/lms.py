@@ -13,7 +13,7 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +34,10 @@ DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 MAX_PART = 255  # bytes of a file's or a folder's name that file systems take
 SHOWN = 300  # characters of a name in a list
 # As Moodle calls a student's folder, or begins the name of a file; and Canvas, where files lie in no folders.
-MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d+)_assignsubmission_file(?:_?/|_)(?P<file>[^/].*)", re.DOTALL)
-CANVAS = re.compile(r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<number>\d+)_(?P<file>[^/]+)", re.DOTALL)
+MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d{1,18})_assignsubmission_file(?:_?/|_)(?P<file>[^/].*)", re.DOTALL)
+CANVAS = re.compile(
+    r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{1,18})_(?P<number>\d{1,18})_(?P<file>[^/]+)", re.DOTALL
+)
 ATTEMPT = re.compile(r"-(\d+)(?=\.\w+$)")  # as Canvas numbers what is handed in once more: multi_head-1.ipynb
 
 
@@ -66,6 +68,7 @@ class Piece:
     order: tuple[int, int]
     late: bool
     user: str  # the LMS's own number of whoever handed it in, "" where it says none
+    group: str  # what stood before the name and was taken for a group's
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def members(source: Path) -> Generator[Iterator[Member]]:
         return
     try:
         archive = zipfile.ZipFile(source)
-    except (OSError, zipfile.BadZipFile) as problem:
+    except (*DAMAGED, OSError, ValueError, RuntimeError, EOFError) as problem:
         raise Failed(f"{source} is no folder, and no zip that can be read: {problem}.") from None
     with archive:
         yield _of_zip(archive)
@@ -184,6 +187,10 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
                 left_out[f"{student}: {why}"] = None
             else:
                 put += 1
+    # Attack: a name of one's own choice that ends as somebody else's.
+    for student, group in sorted({(who, one.group) for who, found in pieces.items() for one in found if one.group}):
+        shown = "".join(c if c.isprintable() else "_" for c in group)[:SHOWN]
+        say(f"{student}: what stands before the name, {shown!r}, is taken for a group.")
     say(f"{lab}: {put} submissions are in submitted/, of {len(roster.everybody)} students in the roster.")
     if late_ones := sorted(who for who, found in pieces.items() if any(one.late for one in found)):
         say(
@@ -196,14 +203,15 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
     """Whose a file is, and what it is; or what to say of one that is left out."""
     shown = "".join(c if c.isprintable() else "_" for c in member.path)[:SHOWN]
     top = member.path.partition("/")[0]
-    student, of_somebody = None, "/" in member.path and roster.find(Person(top))
+    student, group = None, ""
     if found := MOODLE.fullmatch(member.path):
         said, time, order = found["name"], member.time, int(found["number"])
         who = Person("", said)
-        ends = (said[n + 1 :] for n, c in enumerate(said) if c == "-")  # in a course with groups: "Group 1-Ann Ek"
-        student = roster.find(who) or next((one for end in ends if (one := roster.find(Person("", end)))), None)
-    # Attack: a file in one's own folder that is called as Canvas calls somebody else's.
-    elif not of_somebody and (found := CANVAS.fullmatch(PurePosixPath(member.path).name)):
+        student = roster.find(who)
+        for n in (n for n, c in enumerate(said) if c == "-" and student is None):  # with groups: "Group 1-Ann Ek"
+            student, group = roster.find(Person("", said[n + 1 :])), said[:n]
+    # Attack: a file in any folder that is called as Canvas calls somebody else's.
+    elif found := CANVAS.fullmatch(member.path):
         # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
         who, time, order = Person("", "", found["name"], "", found["user"]), None, int(found["number"])
         said = found["name"]
@@ -226,7 +234,7 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
     if found and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
         return f"{shown}: a student's own file does not say when something was handed in", None
     user = found.groupdict().get("user", found["number"]) if found else ""
-    return student, Piece(member, where, time, (order, int(attempt[1]) if attempt else 0), late_mark, user)
+    return student, Piece(member, where, time, (order, int(attempt[1]) if attempt else 0), late_mark, user, group)
 
 
 def _harmless(parts: tuple[str, ...], name: str) -> bool:
@@ -311,7 +319,12 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     worksheet = table.place(("grade", "bewertung")) if table.place(("identifier", "id")) else []
     if worksheet and len(names) != 1:
         raise Failed(f"{path} is a worksheet of one lab: name it, one of {', '.join(names)}.")
-    rows = {student: n for n, one in enumerate(persons) if one and (student := roster.find(one))}
+    about = [(student, n) for n, one in enumerate(persons) if one and (student := roster.find(one))]
+    counted = Counter(student for student, _ in about)
+    # Attack: a name of one's own choice, so that one's row is taken for somebody else's.
+    for student in sorted(student for student, count in counted.items() if count > 1):
+        say(f"{student}: {counted[student]} rows may be about this student; none of them gets a score.")
+    rows = {student: n for student, n in about if counted[student] == 1}
     missing: dict[str, None] = {}
     for lab in names:
         place = worksheet[0] if worksheet else _column(table.columns, lab)

@@ -118,7 +118,9 @@ def _label(node: ast.AST, own: set[str]) -> str:
     elif isinstance(node, ast.Compare):
         said = " ".join(type(op).__name__ for op in node.ops)
     elif isinstance(node, ast.Constant):
-        said = "" if isinstance(node.value, (str, bytes)) else repr(node.value)[:40]
+        # Attack: a whole number of thousands of digits, which Python refuses to write as decimals.
+        number = hex if isinstance(node.value, int) else repr
+        said = "" if isinstance(node.value, (str, bytes)) else number(node.value)[:40]
     elif isinstance(node, ast.Name):
         said = node.id
     elif isinstance(node, ast.Attribute):
