@@ -119,8 +119,8 @@ def _label(node: ast.AST, own: set[str]) -> str:
         said = " ".join(type(op).__name__ for op in node.ops)
     elif isinstance(node, ast.Constant):
         # Attack: a whole number of thousands of digits, which Python refuses to write as decimals.
-        number = hex if isinstance(node.value, int) else repr
-        said = "" if isinstance(node.value, (str, bytes)) else number(node.value)[:40]
+        number = hex(node.value) if isinstance(node.value, int) else repr(node.value)
+        said = "" if isinstance(node.value, (str, bytes)) else number[:40]
     elif isinstance(node, ast.Name):
         said = node.id
     elif isinstance(node, ast.Attribute):
