@@ -81,7 +81,7 @@ def test_what_lecture_13_says_of_its_tables_holds() -> None:
     assert close("0.05", mean) and close("0.02", error)
     assert "SwiGLU's is within two standard errors" in said
     assert abs(differences("SwiGLU", "GPT-2's parts")[0]) < 2 * differences("SwiGLU", "GPT-2's parts")[1]
-    assert "save no more, measurably, than rotary positions alone" in said
+    assert "save measurably no more than rotary positions alone" in said
     mean, error = differences("Llama's parts", "rotary positions")
     assert abs(mean) < 2 * error
     assert "It reaches 1.87 on the test files" in said
