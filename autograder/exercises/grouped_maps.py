@@ -23,31 +23,37 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
 
     One map for several has all queries first, or, the other way to read it, those of a group beside its key and value.
     """
-    apart = {reading.role_of(name) for name in parameters}
-    for several in ("qkv", "kv"):
-        held = any(_holds(several, name, tensor, build) for name, (_, tensor) in parameters.items())
-        if held and not apart.intersection(several):
-            yield _mapping(parameters, build, several, 1)
-            yield _mapping(parameters, build, several, build[2])
-            return
-    yield _mapping(parameters, build, "", 1)
-
-
-def _holds(several: str, name: str, tensor: Tensor, build: Build) -> bool:
-    """Whether a tensor may hold these maps in one."""
     wanted = rows(build)
-    return reading.role_of(name) in (None, several) and len(tensor) == sum(wanted[part] for part in several)
+    tensors = [(reading.role_of(name), _by_rows(name, tensor)) for name, (_, tensor) in parameters.items()]
+    for several in ("qkv", "kv"):
+        apart = any(role in tuple(several) for role, _ in tensors)
+        if not apart and any(_holds(several, role, tensor, wanted) for role, tensor in tensors):
+            yield _mapping(tensors, wanted, several, 1)
+            yield _mapping(tensors, wanted, several, build[2])
+            return
+    yield _mapping(tensors, wanted, "", 1)
 
 
-def _mapping(parameters: dict[str, tuple[Parameter, Tensor]], build: Build, several: str, n_pieces: int) -> Weights:
+def _by_rows(name: str, tensor: Tensor) -> Tensor:
+    """A matrix with a row for each number that comes out, as nn.Linear has it; a bias as it is."""
+    if tensor.dim() == 1 or name.endswith("weight"):
+        return tensor
+    of_heads = tensor.dim() == 3 and reading.role_of(name) == "o"
+    return tensor.flatten(0, -2).T if of_heads else tensor.mT.flatten(0, -2)
+
+
+def _holds(several: str, role: str | None, tensor: Tensor, wanted: dict[str, int]) -> bool:
+    """Whether a tensor may hold these maps in one."""
+    return bool(several) and role in (None, several) and len(tensor) == sum(wanted[part] for part in several)
+
+
+def _mapping(tensors: list[tuple[str | None, Tensor]], wanted: dict[str, int], several: str, n_pieces: int) -> Weights:
     """One way to read them: what is one map for several lies in so many pieces, each of which has a part of all."""
-    wanted, grouped = rows(build), dict[str, list[Tensor]]()
+    grouped = dict[str, list[Tensor]]()
     unknown: list[tuple[str, Tensor]] = []
-    for name, (_, tensor) in parameters.items():
-        kind, role = "bias" if tensor.dim() == 1 else "weight", reading.role_of(name)
-        if kind == "weight" and not name.endswith("weight"):
-            tensor = tensor.flatten(0, -2).T if tensor.dim() == 3 and role == "o" else tensor.mT.flatten(0, -2)
-        if several and _holds(several, name, tensor, build):
+    for role, tensor in tensors:
+        kind = "bias" if tensor.dim() == 1 else "weight"
+        if _holds(several, role, tensor, wanted):
             pieces = tensor.unflatten(0, (n_pieces, -1)).split([wanted[part] // n_pieces for part in several], 1)
             for part, piece in zip(several, pieces, strict=True):
                 grouped.setdefault(f"{part}_{kind}", []).append(piece.flatten(0, 1))

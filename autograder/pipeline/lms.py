@@ -208,8 +208,9 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
         said, time, order = found["name"], member.time, int(found["number"])
         who = Person("", said)
         student = roster.find(who)
-        for n in (n for n, c in enumerate(said) if c == "-" and student is None):  # with groups: "Group 1-Ann Ek"
-            student, group = roster.find(Person("", said[n + 1 :])), said[:n]
+        for n, character in enumerate(said):  # in a course with groups: "Group 1-Ann Ek"
+            if student is None and character == "-":
+                student, group = roster.find(Person("", said[n + 1 :])), said[:n]
     # Attack: a file in any folder that is called as Canvas calls somebody else's.
     elif found := CANVAS.fullmatch(member.path):
         # Canvas writes a zip as it is asked for: the times in it are not those of handing in.

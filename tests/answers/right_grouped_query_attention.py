@@ -250,3 +250,20 @@ class FusedByGroup(nn.Module):
         of_head = torch.arange(self.n_groups * self.share) // self.share
         heads, _ = attention(q, k[:, of_head], v[:, of_head], mask)
         return self.proj(heads.transpose(1, 2).flatten(-2))
+
+
+@answers("GroupedQueryAttention")
+class FusedByGroupInAMatrix(FusedByGroup):
+    """The same in bare matrices, inputs by outputs."""
+
+    def __init__(self, d_model, n_heads, n_groups):
+        super().__init__(d_model, n_heads, n_groups)
+        self._modules.clear()
+        self.Wqkv = nn.Parameter(torch.randn(d_model, n_groups * (self.share + 2) * self.d_head) / d_model**0.5)
+        self.Wo = nn.Parameter(torch.randn(d_model, d_model) / d_model**0.5)
+
+    def qkv(self, x):
+        return x @ self.Wqkv
+
+    def proj(self, x):
+        return x @ self.Wo
