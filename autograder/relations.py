@@ -189,7 +189,7 @@ def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Ca
     def back(got: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return got.reshape(shape)
 
-    if min(several) > 2:
+    if max(several) > 2:
         yield "has all its axes but the last merged into one", lambda s: (math.prod(s[:-1]), s[-1]), back
     if min(several) > 1:
         yield "has all its axes merged into one", lambda s: (math.prod(s),), back

@@ -143,6 +143,21 @@ class KeptKeysDetached(right_grouped_query_attention.Repeated):
         return super().forward(x, mask, cache)
 
 
+class OneScale(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.gamma, self.beta, self.eps = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1)), eps
+
+    def forward(self, x):
+        deviation = (x.var(-1, keepdim=True, correction=0) + self.eps).sqrt()
+        return self.gamma * (x - x.mean(-1, keepdim=True)) / deviation + self.beta
+
+
+class RowsOnly(reference.LayerNorm):
+    def forward(self, x):
+        return super().forward(x).reshape(-1, x.size(-1))
+
+
 COPIES = {}
 WRITTEN = {}
 
@@ -180,6 +195,8 @@ def all_of_it_where_all_may_stay(logits, temperature=1.0, top_k=None, top_p=1.0)
         ("Encoder", FourLayersAtMost, "n_layers"),
         ("Encoder", KeptWhereNothingIsLearned, "called again"),
         ("LayerNorm", VarianceOfTraining, "in training mode and then in evaluation mode"),
+        ("LayerNorm", OneScale, "Your parameters have too few numbers for gamma and beta: 2, not 14"),
+        ("LayerNorm", RowsOnly, "has all its axes but the last merged into one; its numbers are right"),
         ("CachedSelfAttention", SixtyFourTokensAtMost, "AssertionError"),
         ("PositionalEncoding", InAClosure, "a tensor stays where it was when a model with this module in it is moved"),
         (

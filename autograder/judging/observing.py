@@ -12,7 +12,7 @@ from autograder import location, reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import Description, Trial, call, describe, leaf
 from autograder.judging.comparing import Comparison, as_parts, differing, largest, near, reference
-from autograder.judging.matching import compare, unread
+from autograder.judging.matching import compare, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
@@ -24,7 +24,7 @@ MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     """Say what can be seen of wrong results, the most telling first, as sentences without their ends."""
-    sentences = _by_shape(comparison) + _with_and_without(comparison) + _by_call(comparison)
+    sentences = [*filter(None, [too_few(comparison)])] + _by_shape(comparison) + _with_and_without(comparison) + _by_call(comparison)
     if not repetition.unsteady:  # else chance, or what is kept from call to call, breaks them as well
         sentences += _broken_relations(comparison)
     sentences += [capitalised(sentence) for sentence in (*repetition.unsteady.values(), *repetition.conditions)][:1]
