@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 from traitlets.config import PyFileConfigLoader
 from traitlets.utils.importstring import import_item
 
+from autograder.pipeline.execute import PROBE
 from headroom import __main__ as launcher
 from headroom import notebooks
 from headroom.lab import course_folder, private_environment
@@ -421,13 +422,14 @@ def test_headroom_never_imports_the_grader() -> None:
 
 def imported(path: Path) -> set[str]:
     """The modules that a file imports, anywhere in it, as dotted names; of `from a import b` also a.b."""
-    found = set()
+    found, packages = set(), path.relative_to(REPOSITORY).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: relative imports would hide from this test"
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            above = packages[: len(packages) + 1 - node.level] if node.level else ()
+            module = ".".join((*above, *([node.module] if node.module else [])))
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return found
 
 
@@ -443,6 +445,24 @@ def test_the_engine_imports_neither_headroom_nor_an_exercise() -> None:
     }
     assert len(engine) > 30 and wrong == set()
     assert any("headroom" in imported(path) for path in course.glob("*.py")), "or the rule would see nothing"
+
+
+def test_the_probe_imports_nothing_else_of_the_project() -> None:
+    """But for its own files above, in the order of the table in docs/architecture.md, in which they are sent.
+
+    By relative imports, because it has another name where they are sent to.
+    """
+    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page[: page.index("## The judge's phases")]
+    assert re.findall(r"^\| `(\w+)\.py`", table, flags=re.MULTILINE) == [*PROBE]
+    before: set[str] = set()
+    for name in PROBE:
+        path = REPOSITORY / "autograder" / "probe" / f"{name}.py"
+        assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
+        ours = {one for one in imported(path) if re.match(r"(headroom|autograder)(\.|$)", one)}
+        assert {".".join(one.split(".")[:3]) for one in ours} <= before, path
+        before.add(f"autograder.probe.{name}")
+    assert {path.stem for path in (REPOSITORY / "autograder" / "probe").glob("*.py")} == {*PROBE, "__init__"}
 
 
 def test_a_phase_of_the_judge_imports_only_those_before_it() -> None:

@@ -16,6 +16,8 @@ from torch import nn
 from autograder import probe
 from autograder.exercises import EXERCISES, find
 from autograder.judge import NoAnswer, judge
+from autograder.pipeline import kernel_side
+from autograder.pipeline.execute import PROBE
 from headroom import reference
 
 PLAIN = st.recursive(
@@ -106,10 +108,16 @@ def test_no_answer_is_a_verdict_of_its_own():
 
 
 def test_no_expected_value_goes_in_and_no_answer_is_imported():
-    """The probe stands alone: with it imported, neither the judge nor the answers are in the process."""
-    code = "import sys, autograder.probe; print([m for m in sys.modules if m.startswith(('autograder', 'headroom'))])"
-    source = Path(probe.__file__).read_text(encoding="utf-8")
-    alone = f"import sys, types; m = types.ModuleType('p'); exec({source!r}, m.__dict__); {code.split(';')[1]}"
+    """The probe stands alone: with it at work, neither the judge nor the answers are in the process."""
+    side = Path(kernel_side.__file__).read_text(encoding="utf-8")
+    alone = f"""
+import sys
+exec({side!r})
+sent = lambda: (None, {PROBE!r})
+prepare()
+new_probe().calls.answer({probe.pack({"do": "run", "cases": []})!r}, None)
+print([m for m in sys.modules if m.startswith(("autograder.", "headroom"))])
+"""
     out = subprocess.run([sys.executable, "-I", "-c", alone], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
 
@@ -122,6 +130,40 @@ def test_no_expected_value_goes_in_and_no_answer_is_imported():
     judge(find("LayerNorm"), ask)
     sent = {key for case in requests[1]["cases"] for key in case}
     assert sent <= {"build", "weights", "inputs", "dtype", "cotangents", "watch"}
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The probe, as a kernel has got it."""
+    monkeypatch.setattr(kernel_side, "sent", lambda: (None, PROBE))
+    monkeypatch.setattr(kernel_side, "probe_code", {}, raising=False)
+    for name in ("autograder", kernel_side.PROBE, *(f"{kernel_side.PROBE}.{name}" for name in PROBE)):
+        monkeypatch.setitem(sys.modules, name, sys.modules.get(name))
+    kernel_side.prepare()
+
+
+def test_every_request_is_answered_by_a_new_probe(sent, monkeypatch):
+    """Whatever was done to an earlier one, or is put where imports look: `sys.modules` is one name for it."""
+    earlier = kernel_side.new_probe()
+    for name in PROBE:
+        vars(earlier)[name].pack = None
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    reply = kernel_side.new_probe().calls.answer(probe.pack({"do": "run", "cases": []}), None)
+    assert probe.unpack(reply) == []
+
+
+def test_of_an_error_only_the_students_lines_are_told(sent):
+    """In a kernel, too, where the probe's files, and the classes of a model that is sent along, have other names."""
+
+    def broken(model):
+        return model(torch.ones(2))
+
+    source = "class Given(nn.Module):\n    def forward(self, x):\n        return x @ torch.ones(3)"
+    model = {"$make": "module", "source": source, "kind": "Given", "build": [], "weights": {}}
+    request = probe.pack({"do": "run", "cases": [{"inputs": [model], "dtype": "float64"}]})
+    for answer in (probe.answer, kernel_side.new_probe().calls.answer):
+        (reply,) = probe.unpack(answer(request, broken))
+        assert [line.split(", in ")[1] for line in reply["error"]["lines"]] == ["broken: return model(torch.ones(2))"]
 
 
 def test_the_probe_puts_the_outside_back():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
 from autograder.judging.comparing import Comparison, all_gradient_gaps, near, reference, same_shapes
@@ -126,7 +127,7 @@ def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:
     """The same call with other inputs, and one that leaves the weights as that call has left them."""
     case = run.trial.cases[i]
     keeps = {"weights": {}} if "weights" in request and case.steps is None else {}
-    others = [_other(value) for value in case.inputs]
+    others = [probe.other(value) for value in case.inputs]
     sizes_alone = bool(others) and all(type(value) is int for value in others)
     if sizes_alone:  # of what is made of them, one that is twice as wide
         others = [*others[:-1], 2 * others[-1]]
@@ -177,15 +178,6 @@ def _mask_shape(theirs: Sequence[Any], own: Sequence[Any], n: int) -> tuple[int,
             if lengths.setdefault(one, other) != other:
                 return None
     return tuple(lengths[length] for length in mask.shape) if lengths.keys() >= {*mask.shape} else None
-
-
-def _other(value: Any) -> Any:
-    """Another input of the same shape that makes sense wherever this one does."""
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.dtype == bool:
-        return np.ones_like(value)  # a mask that hides nothing
-    return -value if value.dtype.kind == "f" else np.flip(value, int(len(value) == 1 < value.ndim)).copy()
 
 
 def _same(comparison: Comparison, i: int, again: Arrays, first: Arrays, dtype: str = "") -> bool:

@@ -45,7 +45,10 @@ AT_YOUR_RISK = (
     "To run it unprotected, with your full permissions: python -m autograder grade --no-isolation, or "
     "c.JudgedExecute.isolated = False in nbgrader_config.py."
 )
-PROBE = files("autograder").joinpath("probe.py").read_text(encoding="utf-8")
+PROBE = {  # the text of each of its files, after those that it imports
+    name: files("autograder").joinpath("probe", f"{name}.py").read_text(encoding="utf-8")
+    for name in ("wire", "stand_ins", "guards", "calls")
+}
 KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
 GRADER = "_headroom_grader"  # what kernel_side is called in a kernel
 BECOME_A_MODULE = (
@@ -326,7 +329,7 @@ class JudgedExecute(Execute):
                 self._errors[index] = f"raised {output.ename}: {what}" if what else f"raised {output.ename}"
 
     def _execute(
-        self, index: int, cell: NotebookNode, seconds: float | None = None, sent: tuple[str, ...] = ()
+        self, index: int, cell: NotebookNode, seconds: float | None = None, sent: tuple[str | dict[str, str], ...] = ()
     ) -> str | None:
         """Execute a cell in the kernel; what prevented it from ending, as the end of a sentence, or None.
 

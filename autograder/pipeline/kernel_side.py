@@ -5,17 +5,20 @@ exercises need to be installed where student code runs. Nothing that comes back 
 """
 
 import base64
+import builtins
 import importlib
 import sys
 import types
+from typing import Any
 
 MIME = "application/vnd.headroom.reply+json"
 SENT = "headroom_sent"  # in the metadata of the message that has a cell run: what the grader sent beside the cell
+PROBE = "_headroom_probe"  # what the probe is called in a kernel
 
-probe_code: types.CodeType
+probe_code: dict[str, types.CodeType]  # of its files, by name, each after those that it imports
 
 
-def sent() -> list[str]:
+def sent() -> list[Any]:
     """What the grader sent beside the cell that runs."""
     return sys.modules["IPython"].get_ipython().get_parent()["metadata"][SENT]
 
@@ -23,15 +26,33 @@ def sent() -> list[str]:
 def prepare() -> None:
     """Ready a fresh kernel, before the student's first line: what is slow is done, and `check` does nothing.
 
-    The texts of this file and of the probe are sent beside the cell.
+    The texts of this file and of the probe's, by name, are sent beside the cell.
     """
     global probe_code
-    _, probe_source = sent()
-    probe_code = compile(probe_source, "<probe>", "exec")
+    _, sources = sent()
+    probe_code = {name: compile(source, f"<probe/{name}.py>", "exec") for name, source in sources.items()}
     importlib.import_module("torch")
     module = types.ModuleType("autograder")
     vars(module)["check"] = lambda written: None
     sys.modules["autograder"] = module
+
+
+def new_probe() -> types.ModuleType:
+    """The probe as a new package, so that nothing matters that the student's code did to an earlier one.
+
+    Its relative imports find the files of this package: they do not look into `sys.modules`, where students' code can
+    put others.
+    """
+    package = sys.modules[PROBE] = types.ModuleType(PROBE)
+
+    def import_(name: str, space: Any, local: Any, names: Any, level: int) -> types.ModuleType:
+        return vars(package)[name] if level else __import__(name, space, local, names, level)
+
+    for name, code in probe_code.items():
+        module = vars(package)[name] = sys.modules[f"{PROBE}.{name}"] = types.ModuleType(f"{PROBE}.{name}")
+        vars(module)["__builtins__"] = vars(builtins) | {"__import__": import_}
+        exec(code, vars(module))
+    return package
 
 
 def answer(name: str, nonce: str, most: int) -> None:
@@ -48,10 +69,8 @@ def answer(name: str, nonce: str, most: int) -> None:
     if name not in shell.user_ns:
         reply = {"status": "missing"}
     else:
-        # A new module each time, so that nothing that the student's code did to an earlier one matters.
-        probe = sys.modules["_headroom_probe"] = types.ModuleType("_headroom_probe")
-        exec(probe_code, probe.__dict__)
+        probe = new_probe()
         (request,) = sent()
-        packed = base64.b64encode(probe.answer(base64.b64decode(request), shell.user_ns[name])).decode()
+        packed = base64.b64encode(probe.calls.answer(base64.b64decode(request), shell.user_ns[name])).decode()
         reply = {"status": "too large"} if len(packed) > most else {"status": "answered", "reply": packed}
     shell.display_pub.publish({MIME: reply | {"nonce": nonce}})

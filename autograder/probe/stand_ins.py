@@ -1,0 +1,250 @@
+"""What the student's code gets beside arrays and plain values: functions, models, caches, made from plain data."""
+
+import contextlib
+import functools
+import math
+import types
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .wire import array
+
+GIVEN = "given"  # the module that the classes of a model among the inputs say they are from
+
+
+def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A stand-in for a decoder: what comes next depends on the row, the place, and every token so far and its place.
+
+    Args:
+        rows: `(batch, places, n_target)`, what each row adds at each place.
+        before: `(places, n_target, n_target)`, what a token at a place adds there and at all places after it.
+    """
+    own, added = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy())
+    batch, places, _ = own.shape
+
+    def next_logits(tokens: torch.Tensor) -> torch.Tensor:
+        """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
+        if not isinstance(tokens, torch.Tensor) or tokens.dtype != torch.int64:
+            kind = tokens.dtype if isinstance(tokens, torch.Tensor) else type(tokens).__name__
+            raise TypeError(f"next_logits takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+        if tokens.dim() != 2 or len(tokens) != batch or not 1 <= tokens.size(1) <= 8 * places:
+            raise ValueError(
+                f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to "
+                f"{8 * places}; it got shape {tuple(tokens.shape)}"
+            )
+        place = torch.arange(tokens.size(1)) % places
+        return own[:, place] + added[place, tokens].cumsum(1)
+
+    return next_logits
+
+
+class _Writer(nn.Module):
+    """A stand-in for a language model with a cache: called as `headroom.reference.LanguageModel` is.
+
+    What comes next depends on the row, the place, every token so far and its place; with a drift also on the call in
+    which a token was read: what is computed again is another number than what was kept.
+
+    Args:
+        rows: `(batch, max_tokens, n_vocabulary)`, what each row adds at each place.
+        before: `(blocks, max_tokens, n_vocabulary, n_vocabulary)`, what a token at a place adds there and at all places
+            after it, in each block.
+        drift: what a token adds grows by this share of it from call to call with one cache.
+        calls: how often it may be called for one text.
+    """
+
+    def __init__(self, rows: np.ndarray, before: np.ndarray, drift: float = 0.0, calls: int | None = None):
+        super().__init__()
+        self.calls = calls
+        self.renew()
+        self.rows, self.before, self.drift = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy()), drift
+        self.blocks = nn.ModuleList(nn.Identity() for _ in before)
+        self.max_tokens = rows.shape[1]
+
+    def renew(self) -> None:
+        """Begin with another text."""
+        self.n_calls = 0
+
+    def forward(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
+        """Token ids (batch, tokens), without those in the cache → logits of what follows each of them."""
+        if not isinstance(ids, torch.Tensor) or ids.dtype != torch.int64:
+            kind = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
+            raise TypeError(f"the model takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+        if ids.dim() != 2 or len(ids) != len(self.rows) or not ids.size(1):
+            raise ValueError(
+                f"the model takes token ids of shape (batch, tokens), here with batch {len(self.rows)}; it got shape "
+                f"{tuple(ids.shape)}"
+            )
+        if cache is not None and (not isinstance(cache, list | tuple) or len(cache) != len(self.blocks)):
+            raise ValueError(f"cache must be a list of {len(self.blocks)} caches, one for each of the model's blocks")
+        start = 0 if cache is None else len(cache[0])
+        end = start + ids.size(1)
+        if end > self.max_tokens:
+            raise ValueError(f"a sequence of {end} tokens is longer than max_tokens={self.max_tokens}")
+        self.n_calls += 1
+        if self.calls is not None and self.n_calls > self.calls:
+            raise RuntimeError(f"the model is called more than {self.calls} times, once for each token to write")
+        places = torch.arange(start, end)
+        logits = self.rows[:, places]
+        for number, table in enumerate(self.before):
+            added = table[places, ids]  # (batch, tokens, n_vocabulary)
+            if cache is not None:
+                if len(cache[number]) != start:
+                    raise ValueError(
+                        f"block {number + 1} finds {len(cache[number])} tokens in its cache, block 1 found {start}: "
+                        "each block needs a cache of its own"
+                    )
+                begins = torch.zeros(len(ids), 1, ids.size(1), 1)
+                begins[:, :, 0] = 1.0
+                keys, values = cache[number].append(begins, added[:, None])
+                added = (values * (1 + self.drift * (keys.cumsum(2) - 1)))[:, 0]  # of all tokens
+            logits = logits + added.cumsum(1)[:, -ids.size(1) :]
+        return logits
+
+
+class _Cache:
+    """A stand-in for `headroom.reference.KeyValueCache` that holds tokens already, and can only be appended to.
+
+    Args:
+        keys, values: of earlier tokens, `(batch, groups, tokens, d_head)`.
+    """
+
+    def __init__(self, keys: np.ndarray, values: np.ndarray):
+        self._kept = self.earlier = torch.from_numpy(keys.copy()), torch.from_numpy(values.copy())
+
+    def __len__(self) -> int:
+        return self._kept[0].size(-2)
+
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keep those of new tokens. Returns all, the new ones last."""
+        batch, groups, _, d_head = self._kept[0].shape
+        for name, new in (("keys", keys), ("values", values)):
+            if new.dim() != 4 or (new.size(0), new.size(1), new.size(3)) != (batch, groups, d_head):
+                raise ValueError(
+                    f"the cache keeps {name} of shape (batch, n_groups, tokens, d_head), here ({batch}, {groups}, "
+                    f"tokens, {d_head}); it got {tuple(new.shape)}"
+                )
+        before = (tensor.to(keys.dtype) for tensor in self._kept)
+        all_keys, all_values = (torch.cat(pair, dim=2) for pair in zip(before, (keys, values), strict=True))
+        self._kept = all_keys, all_values
+        return self._kept
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled(source: str) -> types.CodeType:
+    """As if it were in this file, so that an error shows no lines of it."""
+    return compile(source, made.__code__.co_filename, "exec")
+
+
+def _module(
+    source: str, kind: str, build: list[Any], weights: dict[str, np.ndarray], training: bool = True
+) -> nn.Module:
+    """A model of a class that comes as source, in float64.
+
+    Args:
+        source: the class `kind`, and those that it needs; `math`, `torch`, `nn` and `Tensor` are there.
+        build: the arguments of its constructor.
+        weights: all its parameters, by name.
+        training: in training mode, as PyTorch makes it. Its classes must do the same in both modes, so that the mode
+            itself is all that a call can change.
+    """
+    module = _classes(source)[kind](*build).double()
+    module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
+    for part in module.modules():
+        part.register_forward_pre_hook(_somebody_elses)
+    return module.train(training)
+
+
+_alike: dict[str, dict[str, Any]] | None = None  # what sources of classes define, while all calls of a request share it
+
+
+@contextlib.contextmanager
+def of_one_class(shared: bool) -> Generator[None]:
+    """Let models whose classes come as the same source be of the same class meanwhile, if they are to share it."""
+    global _alike
+    _alike = {} if shared else None
+    try:
+        yield
+    finally:
+        _alike = None
+
+
+def _classes(source: str) -> dict[str, Any]:
+    """What the source of classes defines: where one object is called again and again, two models are of one class."""
+    if _alike is not None and source in _alike:
+        return _alike[source]
+    space: dict[str, Any] = {"__name__": GIVEN, "math": math, "torch": torch, "nn": nn, "Tensor": torch.Tensor}
+    exec(_compiled(source), space)
+    if _alike is not None:
+        _alike[source] = space
+    return space
+
+
+def _somebody_elses(*_: Any) -> None:
+    """A hook that is on a model before it is given to the target. It does nothing, and has to stay."""
+
+
+# What an input may be beside arrays and plain values: made by name from plain data, here and by the judge alike.
+MADE: dict[str, Callable[..., Any]] = {
+    "next_logits": _next_logits,
+    "writer": _Writer,
+    "cache": _Cache,
+    "module": _module,
+}
+
+
+def made(value: Any) -> Any:
+    """An input as the target gets it: plain data `{"$make": name, …}` becomes what `MADE[name]` makes of the rest."""
+    if not isinstance(value, dict):
+        return value
+    rest = dict(value)
+    return MADE[rest.pop("$make")](**rest)
+
+
+def models(inputs: Iterable[Any]) -> list[nn.Module]:
+    """The models among the inputs whose class came with them; a stand-in of this file is none of those."""
+    return [value for value in inputs if isinstance(value, nn.Module) and type(value).__module__ == GIVEN]
+
+
+def writers(inputs: Iterable[Any]) -> list[_Writer]:
+    """The stand-ins among the inputs that write texts."""
+    return [value for value in inputs if isinstance(value, _Writer)]
+
+
+def empty_caches(inputs: Iterable[Any]) -> list[_Cache]:
+    """The caches among the inputs that hold no token."""
+    return [value for value in inputs if isinstance(value, _Cache) and not len(value)]
+
+
+def state(module: nn.Module) -> dict[str, Any]:
+    """What a call may leave behind on a model that it was given: arrays and plain values, by what they are.
+
+    That is every parameter, hook and attribute, and each method of its classes that is no longer the one they came
+    with.
+    """
+    found: dict[str, Any] = {}
+    for path, owner in module.named_modules():
+        at = f"`{path}`" if path else "all of it"
+        found[f"the class of {at}"] = type(owner).__name__
+        for name, value in vars(owner).items():
+            whole = f"{path}.{name}".removeprefix(".")
+            if "_hooks" in name:
+                for hook in value.values() if isinstance(value, dict) else ():
+                    known = hook is _somebody_elses
+                    hooks = f"the earlier hook on {at}" if known else f"the list of hooks on {at}"
+                    found[hooks] = found.get(hooks, 0) + 1
+            elif name not in ("_parameters", "_buffers", "_modules"):
+                plain = isinstance(value, bool | int | float | str | None)
+                found[f"`{whole}`"] = value if plain else type(value).__name__
+        for name, parameter in owner.named_parameters(recurse=False):
+            whole = f"{path}.{name}".removeprefix(".")
+            found |= {f"`{whole}`": array(parameter), f"`{whole}.requires_grad`": parameter.requires_grad}
+        for kind in type(owner).__mro__:
+            for name, value in vars(kind).items() if kind.__module__ == GIVEN else ():
+                if isinstance(value, types.FunctionType):
+                    own = value.__code__.co_filename == made.__code__.co_filename
+                    found[f"`{kind.__name__}.{name}`"] = "as it came" if own else "another"
+    return found
