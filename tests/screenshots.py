@@ -12,9 +12,10 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
-from tests.browser import REPOSITORY, chromium, chromium_path, copy_course, lab_server, widget_notebook
+from tests.browser import REPOSITORY, chromium, chromium_path, copy_course, lab_server
 from tests.test_browser import WRONG_ANSWER
 from tests.test_digit_pad import DRAWN, fresh, trace
+from tests.widgets import widget_notebook
 
 PICTURES = REPOSITORY / "docs" / "pictures"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}

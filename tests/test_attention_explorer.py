@@ -16,7 +16,7 @@ from headroom.data import SOURCE, TARGET
 from headroom.pretrained import pretrained_transformer
 from headroom.reference import Transformer, ViT, attention_maps, causal_mask
 from headroom.widgets import AttentionExplorer
-from tests.browser import WidgetNotebook, place_in, widget_notebook
+from tests.widgets import WidgetNotebook, place_in, widget_notebook
 
 IMAGES, LAYERS, HEADS, PATCHES = 3, 2, 4, 16
 

@@ -21,7 +21,7 @@ from headroom.reference import (
 )
 from headroom.widgets import AttentionStepper
 from headroom.widgets.shared import front_end
-from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, place_in, widget_notebook
+from tests.widgets import EXPORTED, Widget, WidgetNotebook, exported, place_in, widget_notebook
 
 WORDS = ["the", "tired", "cat", "drank", "its", "milk"]
 TOKENS, D_K, D_V = len(WORDS), 4, 3

@@ -17,7 +17,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser import Widget
+from tests.widgets import Widget
 
 pytest.importorskip("myst_nb", reason="what makes the website is not installed: make book does that")
 pytest.importorskip("pydata_sphinx_theme")

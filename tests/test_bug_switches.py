@@ -19,7 +19,7 @@ from headroom.reference import CPVT, ConvNet, Encoder, Swin, Transformer, ViT, a
 from headroom.training import accuracy, exact_match
 from headroom.widgets import BugSwitches, bug_switches
 from headroom.widgets.shared import dequantise
-from tests.browser import WidgetNotebook, widget_notebook
+from tests.widgets import WidgetNotebook, widget_notebook
 
 SOME = ["unscaled", "by_d_head", "columns", "k_for_v", "unregistered", "over_batch", "no_eps", "no_class_token"]
 

@@ -23,7 +23,7 @@ from headroom.pretrained import pretrained_vit
 from headroom.reference import Transformer, ViT, attention_maps
 from headroom.widgets import DigitPad, shared
 from headroom.widgets.shared import front_end
-from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
+from tests.widgets import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 
 UNTOUCHED = {"example": None, "layer": 1, "head": None, "overlay": True, "centred": True, "mistake": None, "strokes": 0}
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from headroom import reference
 from headroom.widgets import NormExplorer
-from tests.browser import Widget, WidgetNotebook, widget_notebook
+from tests.widgets import Widget, WidgetNotebook, widget_notebook
 
 SHAPE = (2, 3, 4)
 X = 2 * torch.randn(*SHAPE, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1

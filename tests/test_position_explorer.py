@@ -20,7 +20,7 @@ from autograder.exercises import find
 from headroom.reference import LearnedPositionalEncoding, ViT, rotate, sinusoidal_encoding
 from headroom.widgets import PositionExplorer
 from headroom.widgets.shared import HERE
-from tests.browser import WidgetNotebook, place_in, widget_notebook
+from tests.widgets import WidgetNotebook, place_in, widget_notebook
 
 EXACT = 1e-6
 

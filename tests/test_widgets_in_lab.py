@@ -21,7 +21,7 @@ from playwright.sync_api import expect
 
 from headroom import widgets
 from headroom.widgets.shared import front_end
-from tests.browser import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
+from tests.widgets import EXPORTED, Widget, WidgetNotebook, exported, widget_notebook
 
 
 @dataclass(frozen=True)
