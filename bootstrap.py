@@ -115,16 +115,21 @@ def explain(log, rest):
     return "The packages could not be installed: the installer's own words are in %s." % rest
 
 
+def pyproject(root):
+    """Return the tables of the pyproject.toml in `root`."""
+    import tomllib
+
+    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
+        return tomllib.load(file)
+
+
 def fingerprint(root):
     """Return a text that changes when the environment in `root` has to be set up again.
 
     It covers what is installed (the project's tables in pyproject.toml and constraints.txt), the Python that it is
     installed for, and where: scripts in an environment hold absolute paths, so a moved folder needs a new one.
     """
-    import tomllib
-
-    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
-        project = tomllib.load(file)
+    project = pyproject(root)
     installed = [project["build-system"], project["project"], project["tool"]["setuptools"]]
     pins = ""
     path = os.path.join(root, "constraints.txt")
@@ -359,10 +364,7 @@ def write_constraints(root):
 
 def with_named(root, extras):
     """Return `extras` and those that they name in turn, such as `grade` for `headroom[grade]`, sorted."""
-    import tomllib
-
-    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
-        project = tomllib.load(file)["project"]
+    project = pyproject(root)["project"]
     known, found, ahead = project.get("optional-dependencies", {}), set(), list(extras)
     while ahead:
         extra = ahead.pop()
@@ -469,10 +471,7 @@ def install(root, state, extras, renew):
 
 def install_here(root):
     """Install into the Python that runs this what notebooks need and it lacks; return pip's exit status."""
-    import tomllib
-
-    with open(os.path.join(root, "pyproject.toml"), "rb") as file:
-        needed = tomllib.load(file)["project"]["dependencies"]
+    needed = pyproject(root)["project"]["dependencies"]
     needed = [line for line in needed if re.split("[^a-z-]", line)[0] not in NOT_HERE]
     sys.path.insert(0, root)  # even if it is there already: %run takes one away at its end
     # What is there and new enough is left as it is.
