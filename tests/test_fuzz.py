@@ -33,7 +33,8 @@ from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict
 from headroom import reference
 from tests.answers import right_backprop, right_decoder
-from tests.test_feedback import (
+from tests.test_feedback import made
+from tests.test_markup import (
     ESCAPES,
     PNG,
     SLOW_CODE,
@@ -43,7 +44,6 @@ from tests.test_feedback import (
     TEX,
     Parsed,
     look_over,
-    made,
 )
 
 SECONDS = float(os.environ.get("HEADROOM_FUZZ_SECONDS", "10"))  # of each test in the full half; longer by hand
