@@ -20,7 +20,9 @@ from .wire import MAX_NAMES, MAX_TEXT, array
 
 MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
-COMPOSITE = "CompositeImplicitAutograd"  # torch's word for operations that are written in terms of others
+# Where torch keeps an operation's code: in terms of other operations, and for each kind of tensor on the CPU.
+IN_TERMS_OF_OTHERS = ("CompositeImplicitAutograd", "CompositeImplicitAutogradNestedTensor", "CompositeExplicitAutograd")
+BACKENDS = (*IN_TERMS_OF_OTHERS, "CPU", "NestedTensorCPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU")
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
 
@@ -52,8 +54,9 @@ def forbidding(names: list[str]) -> Generator[None]:
             for overload in packet.overloads() if packet else ():
                 operation = getattr(packet, overload)
                 with contextlib.suppress(RuntimeError):  # a name that torch.jit has, and the dispatcher has not
-                    composite = has_kernel(operation.name(), COMPOSITE)
-                    library.impl(operation, stop(name), COMPOSITE if composite else "CPU")
+                    for key in BACKENDS:
+                        if has_kernel(operation.name(), key):
+                            library.impl(operation, stop(name), key)
         yield
 
 

@@ -91,7 +91,8 @@ def unpack(data: bytes) -> Any:
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
+    """The numbers of a tensor as they are now, in memory that nobody else has, and as no subclass of an array."""
     tensor = tensor.detach().cpu()
     if tensor.dtype not in (torch.float64, torch.float32, torch.int64, torch.bool):
         tensor = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
-    return tensor.numpy()
+    return np.array(tensor.numpy(), order="C")
