@@ -108,10 +108,11 @@ def stacked(parameters: Parameters, roles: Roles, with_bias: bool = False) -> fr
     for name, (parameter, tensor) in parameters.items():
         if not tensor.numel() or tensor.numel() in vectors | matrices | full:
             continue
-        own, axes = (vectors, 1) if parameter.constant in (0, 1) else (matrices | full, 2)
-        depths = range(1, tensor.dim() - axes + 1)
-        if depth := next((depth for depth in depths if math.prod(tensor.shape[depth:]) in own), 0):
-            found[stem(name)] = depth
+        for own, axes in ((matrices | full, 2), (vectors, 1))[parameter.constant in (0, 1) :]:
+            depths = range(1, tensor.dim() - axes + 1)
+            if depth := next((depth for depth in depths if math.prod(tensor.shape[depth:]) in own), 0):
+                found[stem(name)] = depth
+                break
     return frozenset(found.items())
 
 

@@ -217,9 +217,21 @@ class AnyNames(nn.Module):
         return self.a(glue(attend(q, k, v, mask)))
 
 
+class Stacked(nn.Module):
+    """Four matrices in one tensor and four biases in another, which start from random numbers too."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads, self.w, self.b = n_heads, number(4, d_model, d_model), number(4, d_model)
+
+    def forward(self, x, mask=None):
+        q, k, v = (cut(x @ w + b, self.n_heads) for w, b in zip(self.w[:3], self.b[:3], strict=True))
+        return glue(attend(q, k, v, mask)) @ self.w[3] + self.b[3]
+
+
 SELF = (
     FusedAndProj, FusedHeadByHead, PerHead, PerHeadNamed, RawPerHead, RawNameless, BiasApart, InLists, OneBigTensor,
-    AnyNames,
+    AnyNames, Stacked,
 )  # fmt: skip
 FROM_MEMORY = (PerHead, RawPerHead, RawNameless, BiasApart, InLists, AnyNames)
 
