@@ -158,6 +158,69 @@ class RowsOnly(reference.LayerNorm):
         return super().forward(x).reshape(-1, x.size(-1))
 
 
+class OneNewTokenSeesAll(right_grouped_query_attention.Repeated):
+    def forward(self, x, mask=None, cache=None):
+        return super().forward(x, mask if x.size(1) > 1 else None, cache)
+
+
+class FirstQuerysMask(right_decoder.Cross):
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, memory, None if mask is None else mask[..., :1, :])
+
+
+def as_wide_as_the_longest(q, k, v, lengths, causal):
+    n = int(lengths.max())
+    return masked(q[:, :n], k[:, :n], v[:, :n], lengths, causal)
+
+
+def not_causal_for_three(q, k, v, lengths, causal):
+    return masked(q, k, v, lengths, causal and q.size(1) > 3)
+
+
+def masked(q, k, v, lengths, causal):
+    mask = reference.padding_mask(lengths, q.size(1))[:, 0]
+    return reference.scaled_dot_product_attention(q, k, v, mask & reference.causal_mask(q.size(1)) if causal else mask)
+
+
+def without_hidden_keys(q, k, v, mask=None):
+    if mask is not None and mask.dim() == 1:
+        k, v, mask = k[..., mask, :], v[..., mask, :], None
+    return reference.scaled_dot_product_attention(q, k, v, mask)
+
+
+def gradients_off(model, ids, layer, head):
+    logits = reference.ablate(model, ids, layer, head)
+    torch.set_grad_enabled(False)
+    return logits
+
+
+def trains_all(model, ids, layer, head):
+    logits = reference.ablate(model, ids, layer, head)
+    model.requires_grad_(True)
+    return logits
+
+
+def another_parameter(model, ids, layer, head):
+    logits = reference.ablate(model, ids, layer, head)
+    model.unembed.weight = nn.Parameter(model.unembed.weight.data)
+    return logits
+
+
+def keeps_the_ids(model, ids, layer, head):
+    model.register_buffer("ids", ids)
+    return reference.ablate(model, ids, layer, head)
+
+
+def in_floats(upstream, weights):
+    weights, upstream = weights.astype("float32"), upstream.astype("float32")
+    return (weights * (upstream - (weights * upstream).sum(-1, keepdims=True))).astype("float64")
+
+
+def one_loss_for_each_text(logits, ids):
+    losses = nn.functional.cross_entropy(logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none")
+    return losses.mean(1)
+
+
 COPIES = {}
 WRITTEN = {}
 
@@ -197,6 +260,17 @@ def all_of_it_where_all_may_stay(logits, temperature=1.0, top_k=None, top_p=1.0)
         ("LayerNorm", VarianceOfTraining, "in training mode and then in evaluation mode"),
         ("LayerNorm", OneScale, "Your parameters have too few numbers for gamma and beta: 2, not 14"),
         ("LayerNorm", RowsOnly, "has all its axes but the last merged into one; its numbers are right"),
+        ("GroupedQueryAttention", OneNewTokenSeesAll, "with it are not"),
+        ("CrossAttention", FirstQuerysMask, "the first row of the mask is used for every query"),
+        ("masked_attention", as_wide_as_the_longest, "cases agree"),
+        ("masked_attention", not_causal_for_three, "A token's result depends on later tokens"),
+        ("softmax_backward", in_floats, "Every number is right to"),
+        ("scaled_dot_product_attention", without_hidden_keys, "The shape of weights is"),
+        ("shifted_cross_entropy", one_loss_for_each_text, "The shape of the result is (2,) where () is right"),
+        ("ablate", gradients_off, "gradients stay switched off after the call"),
+        ("ablate", trains_all, "`embed.weight.requires_grad` of the model is changed by the call"),
+        ("ablate", another_parameter, "`unembed.weight` (as an object) of the model is changed by the call"),
+        ("ablate", keeps_the_ids, "`ids` of the model is changed by the call"),
         ("CachedSelfAttention", SixtyFourTokensAtMost, "AssertionError"),
         ("PositionalEncoding", InAClosure, "a tensor stays where it was when a model with this module in it is moved"),
         (

@@ -140,7 +140,8 @@ def cuts(program: Program) -> list[Edit]:
             cut, all_uses = (Counter(line for line, _, _ in part) for part in (some, changes))
             is_all = all(cut[line] == all_uses[line] for line in cut)
             what = "no gradient flows" if is_all else "only a part of the gradient flows"
-            words = f"{what} back from {ways} to {say.name(name)}"
+            words = f"{what} back {'directly ' if is_all else ''}from {ways} to {say.name(name)}"
+            words += "; other ways are left" if is_all else ""
             if len(ends) > 1 and all((line, path) in returned for line, path, _ in some):
                 words = f"no gradient flows back through {say.name(name)} as returned"
             found.append(Edit(some, words, 1.1 * pair, ("cut", name, pair)))

@@ -38,7 +38,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
             mask = np.tril(np.ones((1, 1, tokens, tokens + max(0, earlier)), dtype=bool), max(0, earlier))
             inputs, label = (x, mask), label + ", causal mask"
         if tag == "heads":
-            mask = _by_head(1, n_heads, tokens, tokens, source)
+            mask = _by_head(1, n_heads, tokens, tokens + max(0, earlier), source)
             tag, inputs, label = "mask", (x, mask), label + ", another mask in each head"
         if earlier >= 0:
             inputs = (
@@ -59,6 +59,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("mask", visible, (2, 2), 4, visible=True),
         case("mask", rng, (2, 2), 6, single=False),
         case("heads", rng, (2, 3), 6, differentiate=True),
+        case("heads", rng, (2, 2), 1, 5),
         case("cache", visible, (2, 3), 1, 4, visible=True),
         case("cache", rng, (3, 2), 3, 5, differentiate=True),
         case("cache", rng, (2, 2), 5, 0),

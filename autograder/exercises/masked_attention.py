@@ -45,6 +45,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
     return [
         case("future", "decoder, no padding", visible, [5, 5], True, visible=True),
+        case("future", "decoder, no padding", rng, [2, 2, 2], True),
+        case("future", "decoder, no padding", rng, [3, 3], True),
         case("padding", "encoder, padded", visible, [3, 5], False, visible=True),
         case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, around=-1e4, single=False),
         case("padding", "decoder, padded, scores far above 0", rng, [3, 6], True, around=1e4, single=False),
@@ -56,7 +58,7 @@ AXES = (
     Axis("tokens", long=70),
     Axis("d_k", most=5),
     Axis("d_v", most=5),
-    Choice("padding", (None, "longest first", "longest last")),
+    Choice("padding", (None, "longest first", "longest last", "all")),
     Choice("causal", (False, True)),
 )
 
@@ -66,7 +68,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     lengths = np.full(batch, tokens)
     if padding:
         lengths = np.sort(rng.integers(1, tokens + 1, batch))[:: -1 if padding == "longest first" else 1].copy()
-        lengths[0 if padding == "longest first" else -1] = tokens
+        if padding != "all":  # then the texts of another batch may be longer
+            lengths[0 if padding == "longest first" else -1] = tokens
     q, k, v = (rng.normal(size=(batch, tokens, width)) for width in (d_k, d_k, d_v))
     return Case("padding" if padding else "future", "", (q, k, v, lengths, causal))
 

@@ -24,7 +24,8 @@ MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     """Say what can be seen of wrong results, the most telling first, as sentences without their ends."""
-    sentences = [*filter(None, [too_few(comparison)])] + _by_shape(comparison) + _with_and_without(comparison) + _by_call(comparison)
+    views = (_by_parameters, _by_shape, _almost, _with_and_without, _by_call)
+    sentences = [sentence for view in views for sentence in view(comparison)]
     if not repetition.unsteady:  # else chance, or what is kept from call to call, breaks them as well
         sentences += _broken_relations(comparison)
     sentences += [capitalised(sentence) for sentence in (*repetition.unsteady.values(), *repetition.conditions)][:1]
@@ -52,6 +53,10 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
     return compared
 
 
+def _by_parameters(comparison: Comparison) -> list[str]:
+    return [sentence] if (sentence := too_few(comparison)) else []
+
+
 def _by_shape(comparison: Comparison) -> list[str]:
     """How the shape of every result of one part that does not fit differs from the right one."""
     outcomes, parts = comparison.run.outcomes, comparison.trial.exercise.parts or ("the result",)
@@ -61,9 +66,35 @@ def _by_shape(comparison: Comparison) -> list[str]:
             for outputs, answer in zip((outcome.output for outcome in outcomes), comparison.expected, strict=True)
             if outputs and answer and n < len(outputs) and outputs[n].shape != tuple(answer[n].shape)
         ]
-        if len(seen) > 1 and (how := relations.reshaped(seen)):
-            return [f"{capitalised(name) if name == 'the result' else name} {how}"]
+        if len(seen) > 1:
+            got, expected = (array.shape for array in seen[0])
+            if how := relations.reshaped(seen):
+                return [f"{capitalised(name) if name == 'the result' else name} {how}"]
+            return [f"The shape of {name} is {got} where {expected} is right"]
     return []
+
+
+def _almost(comparison: Comparison) -> list[str]:
+    """That all wrong results hold the right numbers, as another kind of number or but for their last digits."""
+    gaps, kinds = list[float](), dict[str, str]()
+    for i, answer in enumerate(comparison.expected):
+        outputs = comparison.run.outcomes[i].output
+        if comparison.right[i] or comparison.cases[i].dtype != "float64":
+            continue
+        if answer is None or outputs is None or not comparison.run.fits(i):
+            return []
+        for got, part in zip(outputs, answer, strict=True):
+            expected = part.detach().numpy()
+            if differing(got, expected).any():
+                return []
+            if got.dtype.kind != expected.dtype.kind:
+                kinds[got.dtype.name] = expected.dtype.name
+            elif not near(comparison.trial, i, got, expected):
+                off = np.abs(got.astype(float) - expected)
+                gaps.append(float(off[np.isfinite(off)].max(initial=0.0)) / max(1e-3, largest(expected)))
+    if kinds:
+        return [f"The numbers are right, but {got} where they should be {wanted}" for got, wanted in kinds.items()][:1]
+    return [f"Every number is right to {int(-np.log10(max(gaps)))} digits, and no further"] if any(gaps) else []
 
 
 def _with_and_without(comparison: Comparison) -> list[str]:

@@ -83,7 +83,7 @@ def _called_again(comparison: Comparison, back: list[int], order: list[int]) -> 
 
 
 def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
-    """What the first calls have shown: a changed input, or, where nothing was said before, a narrower dtype."""
+    """What the first calls have shown: a changed input, gradients left off, or, if nothing else, a narrower dtype."""
     run, sentences, changes = comparison.run, list[str](), False
     for case, outcome, changed in zip(comparison.cases, run.outcomes, run.changed, strict=True):
         keeps_dtype = case.single and case.dtype == "float64" and _has_floats(case)
@@ -91,6 +91,8 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
         if changed and not changes:
             changes = True
             sentences.append(f"{changed} is changed by the call ({case.label})")
+        if outcome.gradients_off and not sentences:
+            sentences.append(f"gradients stay switched off after the call ({case.label})")
         if narrower and not before and not sentences:
             sentences.append(f"float64 in, {min(narrower)} out ({case.label})")
     return sentences

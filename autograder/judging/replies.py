@@ -51,6 +51,7 @@ class Outcome:
         called: the names of operations.
         traced: all numbers that were computed on the way, where they were asked for.
         printed: what the code printed.
+        gradients_off: whether the code has switched gradients off and left them so.
     """
 
     error: StudentError | None = None
@@ -65,6 +66,7 @@ class Outcome:
     called: frozenset[str] = frozenset()
     traced: np.ndarray | None = None
     printed: str = ""
+    gradients_off: bool = False
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...] | None:
@@ -116,6 +118,7 @@ def outcome(reply: Reply, several: bool) -> Outcome:
         called=frozenset(_names(reply.get("called", []))),
         traced=arrays([reply.get("traced")])[0],
         printed=printed,
+        gradients_off=reply.get("gradients_off") is True,
     )
 
 

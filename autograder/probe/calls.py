@@ -30,7 +30,7 @@ def answer(request: bytes, target: Any) -> bytes:
     `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
     per build or case.
 
-    `"forbidden"` names operations that raise `Forbidden` meanwhile.
+    `"forbidden"` names operations that raise `Forbidden` until the reply's bytes are made.
     """
     ask = unpack(request)
     if ask["do"] == "describe":
@@ -48,8 +48,7 @@ def answer(request: bytes, target: Any) -> bytes:
         forbidding(ask.get("forbidden", [])),
         Watchdog(ask.get("seconds", SECONDS)) as watchdog,
     ):
-        replies = [guarded(task, watchdog) for task in work]
-    return pack(replies)
+        return pack([guarded(task, watchdog) for task in work])
 
 
 def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     with watch or contextlib.nullcontext():
         output = _called(call, inputs, weights, case)
     reply, parts = _result(output, case)
-    reply["arguments"] = _arguments(call)
+    reply |= {"arguments": _arguments(call), "gradients_off": not torch.is_grad_enabled()}
     if watch:
         reply |= {"called": watch.names(), "traced": watch.numbers()}
     if not parts:

@@ -155,6 +155,10 @@ def _module(
     module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
     for part in module.modules():
         part.register_forward_pre_hook(_somebody_elses)
+    first, *_ = parameters = [*module.parameters()]
+    first.requires_grad_(False)  # not all of a model need be trained
+    for parameter in parameters:
+        vars(parameter)[GIVEN] = True
     return module.train(training)
 
 
@@ -222,8 +226,8 @@ def empty_caches(inputs: Iterable[Any]) -> list[_Cache]:
 def state(module: nn.Module) -> dict[str, Any]:
     """What a call may leave behind on a model that it was given: arrays and plain values, by what they are.
 
-    That is every parameter, hook and attribute, and each method of its classes that is no longer the one they came
-    with.
+    That is every parameter, buffer, hook and attribute, and each method of its classes that is no longer the one they
+    came with.
     """
     found: dict[str, Any] = {}
     for path, owner in module.named_modules():
@@ -242,6 +246,9 @@ def state(module: nn.Module) -> dict[str, Any]:
         for name, parameter in owner.named_parameters(recurse=False):
             whole = f"{path}.{name}".removeprefix(".")
             found |= {f"`{whole}`": array(parameter), f"`{whole}.requires_grad`": parameter.requires_grad}
+            found[f"`{whole}` (as an object)"] = GIVEN in vars(parameter)
+        for name, buffer in owner.named_buffers(recurse=False):
+            found[f"`{path}.{name}`".replace("`.", "`")] = array(buffer)
         for kind in type(owner).__mro__:
             for name, value in vars(kind).items() if kind.__module__ == GIVEN else ():
                 if isinstance(value, types.FunctionType):
