@@ -599,7 +599,7 @@ def test_a_model_among_the_inputs_is_left_as_it_was():
     assert judged(OF_A_MODEL, lambda x, model: model(x)).passed
     for leaves, said in (
         (_weight, "`map.weight` of the model"),
-        (_frozen, "`map.weight.requires_grad` of the model"),
+        (_frozen, "`map.bias.requires_grad` of the model"),
         (_hooked, "the list of hooks on `map` of the model"),
         (_noted, "`seen` of the model"),
         (_method_of_the_object, "`map.forward` of the model"),

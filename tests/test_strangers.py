@@ -163,11 +163,6 @@ class OneNewTokenSeesAll(right_grouped_query_attention.Repeated):
         return super().forward(x, mask if x.size(1) > 1 else None, cache)
 
 
-class FirstQuerysMask(right_decoder.Cross):
-    def forward(self, x, memory, mask=None):
-        return super().forward(x, memory, None if mask is None else mask[..., :1, :])
-
-
 def as_wide_as_the_longest(q, k, v, lengths, causal):
     n = int(lengths.max())
     return masked(q[:, :n], k[:, :n], v[:, :n], lengths, causal)
@@ -261,7 +256,6 @@ def all_of_it_where_all_may_stay(logits, temperature=1.0, top_k=None, top_p=1.0)
         ("LayerNorm", OneScale, "Your parameters have too few numbers for gamma and beta: 2, not 14"),
         ("LayerNorm", RowsOnly, "has all its axes but the last merged into one; its numbers are right"),
         ("GroupedQueryAttention", OneNewTokenSeesAll, "with it are not"),
-        ("CrossAttention", FirstQuerysMask, "the first row of the mask is used for every query"),
         ("masked_attention", as_wide_as_the_longest, "cases agree"),
         ("masked_attention", not_causal_for_three, "A token's result depends on later tokens"),
         ("softmax_backward", in_floats, "Every number is right to"),

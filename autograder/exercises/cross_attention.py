@@ -77,7 +77,7 @@ AXES = (
     Axis("tokens", long=70),
     Axis("source_tokens", long=70),
     *multi_head.HEADS,
-    Choice("mask", (None, "padding", "random")),
+    Choice("mask", (None, "padding")),
 )
 
 
@@ -85,8 +85,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, source_tokens, n_heads, _, d_model, mask = sizes.values()
     inputs: Inputs = tuple(rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
     if mask:
-        queries = 1 if mask == "padding" else tokens
-        inputs += (multi_head.with_heads(masked(mask, batch, queries, source_tokens, rng)),)
+        inputs += (multi_head.with_heads(masked(mask, batch, 1, source_tokens, rng)),)
     return Case("mask" if mask else "one_head" if n_heads == 1 else "values", "", inputs, (d_model, n_heads))
 
 

@@ -155,9 +155,8 @@ def _module(
     module.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in weights.items()})
     for part in module.modules():
         part.register_forward_pre_hook(_somebody_elses)
-    first, *_ = parameters = [*module.parameters()]
-    first.requires_grad_(False)  # not all of a model need be trained
-    for parameter in parameters:
+    for n, parameter in enumerate(module.parameters()):
+        parameter.requires_grad_(n > 0)  # not all of a model need be trained
         vars(parameter)[GIVEN] = True
     return module.train(training)
 

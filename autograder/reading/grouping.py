@@ -48,6 +48,7 @@ def groupings(parameters: Parameters, roles: Roles) -> list[Grouping]:
                     joins[name] = at
         stacks = stacked(joined(parameters, joins), roles, with_bias=True)
         found.append(Grouping(frozenset(joins.items()), stacks))
+    found.append(Grouping(frozenset(), stacked(parameters, roles, small=True)))
     return list(dict.fromkeys(found))
 
 
@@ -89,10 +90,13 @@ def joined(parameters: Parameters, joins: Mapping[str, int]) -> dict[str, tuple[
     return found
 
 
-def stacked(parameters: Parameters, roles: Roles, with_bias: bool = False) -> frozenset[tuple[str, int]]:
+def stacked(
+    parameters: Parameters, roles: Roles, with_bias: bool = False, small: bool = False
+) -> frozenset[tuple[str, int]]:
     """The names, without their numbers, of tensors that are no role, but hold some, and along how many first axes.
 
-    with_bias: or a map and its bias in one.
+    with_bias: or a map and its bias in one; small: what is too small to hold a matrix holds vectors, even if these do
+    not start from 0 or 1.
     """
     vectors, matrices = (
         {math.prod(role.shape) for role in roles.values() if role.kind.endswith(VECTORS) is kind}
@@ -108,11 +112,11 @@ def stacked(parameters: Parameters, roles: Roles, with_bias: bool = False) -> fr
     for name, (parameter, tensor) in parameters.items():
         if not tensor.numel() or tensor.numel() in vectors | matrices | full:
             continue
-        for own, axes in ((matrices | full, 2), (vectors, 1))[parameter.constant in (0, 1) :]:
-            depths = range(1, tensor.dim() - axes + 1)
-            if depth := next((depth for depth in depths if math.prod(tensor.shape[depth:]) in own), 0):
-                found[stem(name)] = depth
-                break
+        no_matrix = parameter.constant in (0, 1) or (small and tensor.numel() < min(matrices, default=0))
+        own, axes = (vectors, 1) if no_matrix else (matrices | full, 2)
+        depths = range(1, tensor.dim() - axes + 1)
+        if depth := next((depth for depth in depths if math.prod(tensor.shape[depth:]) in own), 0):
+            found[stem(name)] = depth
     return frozenset(found.items())
 
 
