@@ -1,6 +1,7 @@
 """A unit of work in a process of its own: whatever ends it, the grader goes on and can say how."""
 
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("units are processes of their own on Linux only", allow_module_level=True)
 
-from autograder.pipeline.unit import MAX_GROWTH, MB, Ended, Failed, Say, Unit
+from autograder.pipeline.unit import MAX_GROWTH, MB, Ended, Failed, Say, Unit, Units
 
 KEPT: list[bytearray] = []
 
@@ -119,3 +120,19 @@ def test_it_ends_with_the_grader() -> None:
         time.sleep(0.05)
     else:
         pytest.fail("the unit lives on")
+
+
+def test_a_unit_serves_the_next_exporter_that_is_set_up_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Units, "_latest", {})
+
+    def work(request: dict[str, Any], say: Say) -> int:
+        return os.getpid()
+
+    def answer(set_up: str, memory_mb: int = 500) -> int:
+        units = Units(work, lambda _: False, memory_mb, logging.getLogger(__name__), lambda: set_up)
+        return units.first_answer([({}, 20.0)])
+
+    first = answer("as before")
+    assert answer("as before") == first != os.getpid()
+    assert answer("otherwise") != first
+    assert answer("otherwise", memory_mb=600) != answer("otherwise")

@@ -25,6 +25,7 @@ from nbformat.v4 import new_code_cell, new_output
 from nbgrader import utils
 from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, default
+from traitlets.config import Config
 
 from autograder.course import Course, course_of
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
@@ -70,6 +71,13 @@ DEATHS = (
     if sys.platform != "win32"
     else {}
 )
+
+
+def unseeded(config: Config) -> Config:
+    """A configuration but for the seed, which differs from submission to submission."""
+    config = copy.deepcopy(config)
+    config.JudgedExecute.pop("seed", None)
+    return config
 
 
 def checked_name(cell: NotebookNode) -> str | None:

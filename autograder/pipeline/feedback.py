@@ -28,6 +28,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float, Integer, default
 
 from autograder.pipeline import markup
+from autograder.pipeline.execute import unseeded
 from autograder.pipeline.markup import Allowance
 from autograder.pipeline.turns import take_turns
 from autograder.pipeline.unit import Say, Units, of_the_grader
@@ -60,7 +61,7 @@ class FeedbackExporter(Exporter):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._units = Units(self._made, of_the_grader, self.memory_mb, self.log)
+        self._units = Units(self._made, of_the_grader, self.memory_mb, self.log, lambda: unseeded(self.config))
         if isinstance(self.parent, GenerateFeedback):
             take_turns(self.parent, is_whole)
             # nbgrader copies what lies beside a notebook. Attack: a page of one's own, with a script or another score.

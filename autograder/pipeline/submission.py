@@ -15,9 +15,10 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde, NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Float, Integer
+from traitlets.config import Config
 
 from autograder.kernels.launch import NoIsolation, WarmParent
-from autograder.pipeline.execute import ENDED, JudgedExecute
+from autograder.pipeline.execute import ENDED, JudgedExecute, unseeded
 from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
 from autograder.pipeline.integrity import DONE, NOTED, what_is_restored
 from autograder.pipeline.markup import FORMATS, MAX_PICTURE
@@ -132,8 +133,7 @@ class SubmissionExporter(NotebookExporter):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._course: TakenIn | None = None
-        self._warm: list[WarmParent | None] = []
-        self._units = Units(self._grade, self._is_own, self.memory_mb, self.log, self._is_stale)
+        self._units = Units(self._grade, self._is_own, self.memory_mb, self.log, self._set_up)
         if isinstance(self.parent, Autograde):
             self._course = self._take_in(self.parent)
             take_turns(self.parent, is_graded, self._course.close)
@@ -176,7 +176,12 @@ class SubmissionExporter(NotebookExporter):
         assert self._course is not None
         if path.is_relative_to(Path(self._course.root, self._course.submitted_directory)):
             return "", resources  # nbgrader's first pass: the notebook begins to be there
-        return self._graded({"resources": given, "folder": str(path.parent)}), resources
+        lab, student, name = (given["nbgrader"][key] for key in ("assignment", "student", "notebook"))
+        source = self._course.folder(lab, student) / self._course.files[lab, student][name]
+        seed = next((one.seed for one in self._preprocessors if isinstance(one, JudgedExecute)), None)
+        return self._graded(
+            {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
+        ), resources
 
     # --- In nbgrader's process -----------------------------------------------------------------------------------
 
@@ -192,21 +197,19 @@ class SubmissionExporter(NotebookExporter):
         )
         return self._units.first_answer(requests, lambda told: judged.update({told["grade_id"]: told}))
 
-    def _is_stale(self) -> bool:
-        """Whether kernels are forked from another process than the last time; a unit knows that one only."""
-        before = self._warm
-        self._warm = [one.make_ready() for one in self._preprocessors if isinstance(one, JudgedExecute)]
-        return self._warm != before
+    def _set_up(self) -> tuple[Config, list[WarmParent | None]]:
+        """What a unit has from where it was forked: the configuration, and what kernels are forked from."""
+        return unseeded(self.config), [
+            one.make_ready() for one in self._preprocessors if isinstance(one, JudgedExecute)
+        ]
 
     # --- In the unit ---------------------------------------------------------------------------------------------
 
     def _grade(self, request: dict[str, Any], say: Say) -> str:
         """Read, run, judge and write one notebook; `look` and `why` say what of it is left out."""
-        given, target = request["resources"], Path(request["folder"])
+        given, target, file = request["resources"], Path(request["folder"]), Path(request["source"])
         ended = {"why": request["why"], "judged": request["judged"]} if request["why"] else None
-        about = given["nbgrader"]
-        assert self._course is not None
-        source = self._course.folder(about["assignment"], about["student"])
+        name, source = given["nbgrader"]["notebook"], file.parent
         notebook, remarks = new_notebook(), []
         if request["look"]:
             _, remarks = handed_in_at(source)
@@ -214,26 +217,26 @@ class SubmissionExporter(NotebookExporter):
                 if link := next((one for one in (source.parent, source) if one.is_symlink()), None):
                     raise Unreadable(f"{link.name!r} is a link, and would be somebody else's work")
                 remarks += copy_beside(source, target)
-                notebook = read(source / self._course.files[about["assignment"], about["student"]][about["notebook"]])
+                notebook = read(file)
             except Unreadable as problem:
-                self.log.warning("%s in %s cannot be read: %s", about["notebook"], source, problem)
+                self.log.warning("%s in %s cannot be read: %s", name, source, problem)
                 sentence = (
                     f"**The submitted file could not be read as a notebook: {problem}.** Nothing in it was graded."
                 )
                 notebook.cells = [make_cell("markdown", sentence)]
         if ended:
-            self.log.warning("%s in %s: %s", about["notebook"], source, ended["why"])
+            self.log.warning("%s in %s: %s", name, source, ended["why"])
             left_out = "" if request["look"] else " Nothing of the notebook is shown for that reason."
             sentence = f"**Grading was broken off: {ended['why']}.** What had been judged before counts.{left_out}"
             notebook.cells.insert(0, make_cell("markdown", sentence))
         for one in self._preprocessors:
             if isinstance(one, JudgedExecute):
-                one.on_judged = say
+                one.on_judged, one.seed = say, request["seed"]
         resources = {
             **given,
             NOTED: remarks,
             ENDED: ended,
-            "metadata": {"name": about["notebook"], "path": str(target)},
+            "metadata": {"name": name, "path": str(target)},
         }
         output, _ = self.from_notebook_node(notebook, resources)
         return output

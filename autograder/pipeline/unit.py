@@ -189,15 +189,16 @@ class Units:
     """One unit after the other for one kind of work, so that there is one whenever it is asked.
 
     Args:
-        work: as of `Unit`. A process has one unit for each kind of it: a Jupyter server makes an exporter for each
-            submission, and each would have one of its own.
+        work: as of `Unit`. A process has one unit for each kind of it: a worker, or a Jupyter server, makes an exporter
+            for each submission, and the unit of the one before serves it as well.
         is_own: as of `Unit`.
         memory_mb: as of `Unit`.
         log: where it says what a unit met with.
-        is_stale: asked before each request whether what the unit was forked with is gone.
+        set_up: asked before each request how the work would be done here, beside the request; a unit that was forked
+            when this was something else is not used any more.
     """
 
-    _latest: ClassVar[dict[str, Unit]] = {}
+    _latest: ClassVar[dict[str, tuple[Unit, Any]]] = {}
 
     def __init__(
         self,
@@ -205,10 +206,9 @@ class Units:
         is_own: Callable[[BaseException], bool],
         memory_mb: int,
         log: logging.Logger | logging.LoggerAdapter[Any],
-        is_stale: Callable[[], bool] = lambda: False,
+        set_up: Callable[[], Any],
     ) -> None:
-        self._work, self._is_own, self._memory_mb, self._log, self._is_stale = work, is_own, memory_mb, log, is_stale
-        self._unit: Unit | None = None
+        self._work, self._is_own, self._memory_mb, self._log, self._set_up = work, is_own, memory_mb, log, set_up
 
     def first_answer(self, requests: Iterable[tuple[dict[str, Any], float]], heard: Say = lambda _: None) -> Any:
         """The answer to the first of several requests that comes to an end.
@@ -237,20 +237,20 @@ class Units:
         raise RuntimeError(f"not even a part of it can be done: {reason}")
 
     def _ask(self, request: dict[str, Any], seconds: float, heard: Say) -> Any:
-        if self._is_stale() and self._unit is not None:
-            self._unit.close()
+        kind, wanted = self._work.__qualname__, (self._memory_mb, self._set_up())
         if not POSSIBLE:
             try:
                 return self._work(request, heard)
             except Exception as problem:
                 raise Failed(type(problem).__name__, self._is_own(problem), str(problem)) from problem
-        if self._unit is None or not self._unit.alive:
+        unit, had = Units._latest.get(kind, (None, None))
+        if unit is None or had != wanted or not unit.alive:
             _compile_schemas()
-            kind = self._work.__qualname__
-            if kind in Units._latest:
-                Units._latest[kind].close()
-            self._unit = Units._latest[kind] = Unit(self._work, self._is_own, self._memory_mb)
-        return self._unit.ask(request, seconds, heard)
+            if unit is not None:
+                unit.close()
+            unit = Unit(self._work, self._is_own, self._memory_mb)
+            Units._latest[kind] = unit, wanted
+        return unit.ask(request, seconds, heard)
 
 
 @functools.cache

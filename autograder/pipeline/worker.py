@@ -21,6 +21,8 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
+from traitlets.config import Config
+
 from autograder.course import VARIABLE, Course, course_of
 from autograder.pipeline.course import configuration, environment
 
@@ -221,7 +223,7 @@ class Desk:
 
     def __init__(self, scratch: Path, isolated: bool) -> None:
         self.scratch, self.isolated = scratch, isolated
-        self._courses: dict[bytes, Path] = {}
+        self._courses: dict[bytes, tuple[Path, Config]] = {}
 
     def isolation(self) -> dict[str, str]:
         """Why students' code cannot be run as it is to be (`cannot`), why it is isolated less well than it could be.
@@ -243,7 +245,7 @@ class Desk:
 
         asked, (lab_data, submission) = unpack(request)
         lab, student = asked["lab"], asked["student"]
-        course = self._course(lab_data, lab)
+        course, config = self._course(lab_data, lab)
         for name in ("submitted", "autograded", "feedback", "integrity"):
             shutil.rmtree(course / name, ignore_errors=True)
         shutil.copy(course / "lab.db", course / "gradebook.db")
@@ -252,7 +254,8 @@ class Desk:
             with _begun(database) as connection:
                 put_rows(connection, asked["rows"])
         lay_out(submission, course / "submitted" / student, lab)
-        log, ok = self._run(course, database, lab, student, asked["seed"])
+        config.JudgedExecute.seed = asked["seed"]
+        log, ok = self._run(config, lab, student)
         with _begun(database) as connection:
             rows = rows_of_submission(connection, lab, student)
         folders = [course / name / student / lab for name in ("autograded", "feedback")]
@@ -262,16 +265,11 @@ class Desk:
         names = [os.fspath(path.relative_to(course)) for path in files]
         return pack(about | {"files": names}, [path.read_bytes() for path in files])
 
-    def _run(self, course: Path, database: str, lab: str, student: str, seed: int) -> tuple[str, bool]:
+    def _run(self, config: Config, lab: str, student: str) -> tuple[str, bool]:
         """Autograde a submission and make its page; what was logged, and whether both succeeded."""
         from nbgrader.apps.api import NbGraderAPI
         from nbgrader.coursedir import CourseDirectory
 
-        config = configuration(course)
-        config.CourseDirectory.root, config.CourseDirectory.db_url = str(course), database
-        config.JudgedExecute.seed = seed
-        if not self.isolated:
-            config.JudgedExecute.isolated = False
         api: Any = NbGraderAPI(CourseDirectory(config=config), config=config)
         log = ""
         for step in (api.autograde, api.generate_feedback):
@@ -281,8 +279,8 @@ class Desk:
                 return log, False
         return log, True
 
-    def _course(self, data: bytes, lab: str) -> Path:
-        """The throw-away course of a lab, made if it is new."""
+    def _course(self, data: bytes, lab: str) -> tuple[Path, Config]:
+        """The throw-away course of a lab, made if it is new, and its configuration."""
         from nbgrader.api import Base
 
         from autograder.pipeline.parcel import put_rows, unpack
@@ -304,7 +302,12 @@ class Desk:
                 # Gradebook() would start a program of some seconds for the version too, and nobody upgrades this one.
                 Base.metadata.create_all(connection)
                 put_rows(connection, about["rows"])
-            self._courses[key] = course
+            config = configuration(course)
+            config.CourseDirectory.root = str(course)
+            config.CourseDirectory.db_url = f"sqlite:///{course / 'gradebook.db'}"
+            if not self.isolated:
+                config.JudgedExecute.isolated = False
+            self._courses[key] = course, config
         return self._courses[key]
 
 
