@@ -13,10 +13,11 @@ if sys.platform == "win32":
 
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange import ExchangeFactory
+from nbgrader.utils import notebook_hash
 from traitlets.config import Config
 
 from autograder.pipeline.configuration import configure
-from autograder.pipeline.exchange import CollectOwn
+from autograder.pipeline.exchange import CollectOwn, ReleaseOwn
 from tests import small_course
 
 ME = getpass.getuser()
@@ -37,13 +38,19 @@ def submit(course: Path, student: str, clock: str, text: str = "{}") -> Path:
     return folder
 
 
-def collect(course: Path, **settings: object) -> dict[str, str]:
-    """Collect as the course's configuration has it; what lies in submitted/ then."""
+def exchange(course: Path) -> Config:
+    """The course's configuration, with an exchange of its own."""
     config = Config()
     configure(config, course)
     config.CourseDirectory.merge({"course_id": "course", "assignment_id": "lab1"})
     config.CourseDirectory.db_url = f"sqlite:///{course}/gradebook.db"
     config.Exchange.root = str(course / "exchange")
+    return config
+
+
+def collect(course: Path, **settings: object) -> dict[str, str]:
+    """Collect as the course's configuration has it; what lies in submitted/ then."""
+    config = exchange(course)
     config.ExchangeCollect.merge(settings)
     made = ExchangeFactory(config=config).Collect(coursedir=CourseDirectory(config=config), config=config)
     assert isinstance(made, CollectOwn)
@@ -110,3 +117,27 @@ def test_a_time_that_is_not_that_of_writing_is_said(course: Path, caplog: pytest
     )
     collect(course)
     assert "says another time than that at which it was written" in caplog.text
+
+
+def test_a_secret_that_cannot_be_read_keeps_back_no_page_but_its_own(
+    course: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Attack: nbgrader reads it beside the page, where it must not lie, and ends there for the whole class."""
+    secrets = {"ada": b"a secret", "ben": b"", "chloe": b"\xff\xfe", "dmitri": None, "zoe": b"another"}
+    for student, secret in secrets.items():
+        folder, page = (course / name / student / "lab1" for name in ("submitted", "feedback"))
+        folder.mkdir(parents=True)
+        page.mkdir(parents=True)
+        (page / "first.html").write_text(f"the page of {student}")
+        if secret is not None:
+            (folder / "submission_secret.txt").write_bytes(secret)
+    config = exchange(course)
+    release = ExchangeFactory(config=config).ReleaseFeedback(coursedir=CourseDirectory(config=config), config=config)
+    assert isinstance(release, ReleaseOwn)
+    release.start()
+    out = course / "exchange" / "course" / "feedback"
+    keys = {notebook_hash(secret=secrets[name].decode(), notebook_id="first"): name for name in ("ada", "zoe")}
+    assert {path.name: path.read_text() for path in out.iterdir()} == {
+        f"{key}.html": f"the page of {student}" for key, student in keys.items()
+    }
+    assert caplog.text.count("is not released") == 3

@@ -54,8 +54,9 @@ def configure(c: Config, course: Path) -> None:
     ]
     c.SubmissionExporter.optimistic_validation = True  # once, at the end, and not after each of them
 
-    # Collecting from an exchange in which the whole class may write.
+    # An exchange in which the whole class may write.
     c.ExchangeFactory.collect = "autograder.pipeline.exchange.CollectOwn"
+    c.ExchangeFactory.release_feedback = "autograder.pipeline.exchange.ReleaseOwn"
 
     # Late: `c.LatePolicy` says what it costs, in the course's own file; nbgrader's own penalty_method is known as well.
     c.AssignLatePenalties.plugin_class = "autograder.pipeline.late.LatePolicy"

@@ -1,6 +1,8 @@
-"""nbgrader's collect, for a machine that the class shares: a submission is its owner's, and consists of plain files."""
+"""nbgrader's exchange, for a machine that the class shares: what is taken in, and what is given back."""
 
+import glob
 import os
+import shutil
 import stat
 import sys
 from collections import defaultdict
@@ -8,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from nbgrader.exchange.default import ExchangeCollect
+from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
+from nbgrader.utils import notebook_hash
 
 from autograder.pipeline import intake
 
 SLOW = timedelta(hours=1)  # that may lie between the time that a submission says and that at which it was written
+SECRET, MAX_SECRET = "submission_secret.txt", 1_000  # which nbgrader puts into a submission; bytes
 NOT_COLLECTED = ("__pycache__", "feedback")  # folders, beside those that begin with a dot
 
 
@@ -87,6 +91,34 @@ class CollectOwn(ExchangeCollect):
                 left, count = left - len(data), count + 1
                 (Path(dest) / within).mkdir(parents=True, exist_ok=True)
                 (Path(dest) / within / name).write_bytes(data)
+
+
+class ReleaseOwn(ExchangeReleaseFeedback):
+    """nbgrader's, but for the secret that names a page in the exchange, which is read from what was handed in.
+
+    nbgrader copies it beside the page, with whatever else lies there, and one that cannot be read ends the release for
+    all. A submission that did not come by the exchange has none: its page is handed back in another way.
+    """
+
+    def copy_files(self) -> None:
+        """Put each page where its student's `nbgrader fetch_feedback` looks for it."""
+        course: Any = self.coursedir
+        excluded = {*course.student_id_exclude.split(",")}
+        for page in sorted(glob.glob(os.path.join(self.src_path, "*.html"))):
+            student = Path(page).parents[1].name
+            if student in excluded:
+                continue
+            folder = course.format_path(course.submitted_directory, student, course.assignment_id)
+            secret = intake.read_plain(Path(folder, SECRET), MAX_SECRET)
+            try:
+                key = notebook_hash(secret=(secret or b"").decode(), notebook_id=Path(page).stem)
+            except (AssertionError, UnicodeDecodeError):  # it is empty, or no text
+                self.log.error("%s is not released: %r has no usable %s.", page, folder, SECRET)
+                continue
+            target = Path(self.dest_path, f"{key}.html")
+            shutil.copy(page, target.with_suffix(".tmp"))
+            target.with_suffix(".tmp").replace(target)
+            self.log.info("Released the feedback for %r: %s", student, target)
 
 
 def _user(number: int) -> str:
