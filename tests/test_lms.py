@@ -360,6 +360,32 @@ def filled(course: Path, text: str, labs: list[str], encoding: str = "utf-8") ->
         return list(csv.DictReader(file))
 
 
+@pytest.mark.parametrize(
+    ("roster", "name", "email", "score"),
+    [
+        (MOODLE_PEOPLE, "Mal Lory", "dan@evil.example", ""),  # attack: an address that begins as somebody else's
+        (MOODLE_PEOPLE, "Zoë O'Hara", "mal@evil.example", ""),  # or their name
+        (MOODLE_PEOPLE, "Mal Lory", "Dan@Uni.example", "8.5"),
+        (PLAIN, "D. M.", "dan@uni.example", "8.5"),  # whose address the roster does not know
+    ],
+)
+def test_an_address_that_is_not_the_rosters_is_nobodys(
+    course: Path, roster: str, name: str, email: str, score: str
+) -> None:
+    enrolled(course, roster)
+    give(course, "dan", 8.5)
+    give(course, "zoe", 1.0)
+    (row,) = filled(course, f"Full name,Email address\n{name},{email}\n", ["lab1"])
+    assert row["lab1"] == score
+
+
+def test_a_login_is_whose_it_is_whatever_the_address(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    give(course, "dan", 8.5)
+    rows = filled(course, "Username,Email address\ndan,new@uni.example\nzoe,dan@uni.example\n", ["lab1"])
+    assert [row["lab1"] for row in rows] == ["8.5", ""]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_scores_go_into_canvas_own_table(course: Path, encoding: str) -> None:
     """Round trip: every other field as it was, umlauts, commas and quotes included."""

@@ -5,7 +5,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def read_table(path: Path) -> Table:
 
 @dataclass(frozen=True)
 class Person:
-    """A student. `id` is also the name of their folder in submitted/; the rest may be ""."""
+    """A student. `id` is also the name of their folder in submitted/, if they are in the gradebook; all may be ""."""
 
     id: str
     first_name: str = ""
@@ -111,8 +111,8 @@ def people(table: Table) -> list[Person | None]:
         ids, places["whole_name"] = table.place(("id",)), table.place(("student",))
         places["id"] = table.place(("sis login id", "sis user id", "id"))
     elif not places["id"]:
-        places["id"] = table.place(("id",)) or places["email"]  # "ann" of ann@uni.edu
-    if not places["id"] and not places["whole_name"]:
+        places["id"] = table.place(("id",))
+    if not any(places[what] for what in ("id", "email", "whole_name")):
         wanted = "student_id, or as Canvas and Moodle call it: SIS Login ID, Username, ID number, Email address"
         raise Failed(f"None of the columns {', '.join(table.columns)} says what a student is called. Needed: {wanted}.")
 
@@ -121,14 +121,12 @@ def people(table: Table) -> list[Person | None]:
         whole = found.pop("whole_name")
         lms = next((row[one].strip() for one in ids), "")
         # Attack: such a name of one's own choice; who has a login is somebody.
-        unknown = found["id"] in ("", lms) or TESTER.fullmatch(found["id"])
+        unknown = (found["id"] in ("", lms) and not found["email"]) or TESTER.fullmatch(found["id"])
         if (not any(found.values()) and not whole) or (whole.casefold() in NO_PERSON and unknown):
             return None
         if whole and not found["last_name"]:
             last, comma, first = whole.partition(",")
             found["first_name"], found["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
-        if not found["id"] or places["id"] == places["email"]:
-            found["id"] = found["email"].partition("@")[0]
         return Person(**{name: text.strip() for name, text in found.items()}, lms_user_id=lms)
 
     return [person(row) for row in table.rows]
@@ -147,7 +145,7 @@ def enrol(gradebook: Gradebook, path: Path) -> list[Person]:
     Raises:
         Failed: the table cannot be read, lists nobody, or somebody twice, or under a name that no folder can have.
     """
-    listed = [one for one in people(read_table(path)) if one]
+    listed = [replace(one, id=one.id or _local(one.email)) for one in people(read_table(path)) if one]
     seen: dict[str, Person] = {}
     for one in listed:
         if not one.id:
@@ -178,7 +176,7 @@ class Class:
             Person(one.id, one.first_name or "", one.last_name or "", one.email or "", one.lms_user_id or "")
             for one in students
         ]
-        self._lms = {one.id: one.lms_user_id for one in self.everybody if one.lms_user_id}
+        self._known = {one.id: one for one in self.everybody}
         self._by: dict[tuple[str, str], set[str]] = {}
         for one in self.everybody:
             names = (f"{one.last_name} {one.first_name}", f"{one.first_name} {one.last_name}")
@@ -194,15 +192,24 @@ class Class:
     def find(self, person: Person) -> str | None:
         """The id of the only student whom this may mean; None if there is none, or several."""
         names = (f"{person.last_name} {person.first_name}", f"{person.first_name} {person.last_name}")
-        kinds = [("lms", person.lms_user_id), ("email", person.email.casefold()), ("id", person.id)]
-        for key in (*kinds, *(("name", letters(name)) for name in names)):
-            if key[1] and len(found := self._by.get(key, set())) == 1:
-                student = next(iter(found))
-                # Attack: the name of somebody else, whose number in the LMS is known to be another one.
-                if person.lms_user_id and self._lms.get(student, person.lms_user_id) != person.lms_user_id:
-                    continue
-                return student
+        email = person.email.casefold()
+        given = [("lms", person.lms_user_id), ("id", person.id)]
+        chosen = [("email", email), ("id", _local(person.email)), *(("name", letters(name)) for name in names)]
+        for kind, text in (*given, *chosen):
+            if not text or len(found := self._by.get((kind, text), set())) != 1:
+                continue
+            known = self._known[next(iter(found))]
+            # Attack: the name of somebody else, or what stands before the @ in their address, with a number in the LMS
+            # or an address of one's own. A login is not of one's own choice, and needs no address that agrees.
+            other_number = known.lms_user_id and person.lms_user_id not in ("", known.lms_user_id)
+            other_email = known.email and email not in ("", known.email.casefold()) and known.id != person.id
+            return None if other_number or other_email else known.id
         return None
+
+
+def _local(email: str) -> str:
+    """What stands before the @: "ann" of ann@uni.edu."""
+    return email.partition("@")[0]
 
 
 def letters(name: str) -> str:
