@@ -185,17 +185,21 @@ def test_two_of_one_name_are_mistaken_for_nobody(course: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("roster", "names"),
+    ("roster", "dan", "names"),
     [
-        (MOODLE_PEOPLE, ("Zoë O'Hara_9002_assignsubmission_file_/", "Zoë O'Hara_9099_assignsubmission_file_/")),
-        (PLAIN, ("oharazoë_102_556_", "oharazoë_199_900_")),
+        (
+            MOODLE_PEOPLE,
+            'Dan "D." Müller_9001_assignsubmission_file_/',
+            ("Zoë O'Hara_9002_assignsubmission_file_/", "Zoë O'Hara_9099_assignsubmission_file_/"),
+        ),
+        (PLAIN, "müllerdan_101_555_", ("oharazoë_102_556_", "oharazoë_199_900_")),
     ],
 )
 def test_who_takes_anothers_name_does_not_take_the_others_place(
-    course: Path, roster: str, names: tuple[str, str]
+    course: Path, roster: str, dan: str, names: tuple[str, str]
 ) -> None:
     enrolled(course, roster)
-    files = {f"{names[0]}first.ipynb": b"zoe's", f"{names[1]}first.ipynb": b"evil", "dan/first.ipynb": b"dan's"}
+    files = {f"{names[0]}first.ipynb": b"zoe's", f"{names[1]}first.ipynb": b"evil", f"{dan}first.ipynb": b"dan's"}
     left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
     assert left == ["zoe: 2 users of the LMS go by this name, and it does not say which is meant"]
@@ -217,12 +221,63 @@ def test_a_file_called_as_canvas_calls_anothers_in_no_ones_folder_is_nobodys(cou
     assert left == ["gone: nobody in the roster, or several, may be meant by this name"]
 
 
+@pytest.mark.parametrize("roster", [CANVAS, PLAIN])
+@pytest.mark.parametrize("number", ["102", "5"])
+def test_a_file_called_as_moodle_calls_anothers_is_its_owners_in_canvas(course: Path, roster: str, number: str) -> None:
+    """Attack: somebody else's name, and even their number in Canvas, within the name of a file of one's own."""
+    enrolled(course, roster)
+    forged = f"müllerdand_101_555_z-oharazoë_{number}_assignsubmission_file_first.ipynb"
+    forged = forged if roster == CANVAS else forged.replace("müllerdand", "müllerdan")
+    for zoes in ({"oharazoë_102_556_first.ipynb": b"zoe's"}, {"somebodyelse_999_557_first.ipynb": b"whose?"}):
+        lms.collect(course, "lab1", zipped(course / "a.zip", {forged: b"dan's"} | zoes), print)
+        assert there(course) == {"dan/lab1/first.ipynb": "dan's", "zoe/lab1/first.ipynb": "zoe's"}
+
+
+def test_what_reads_as_an_export_of_either_is_neithers(course: Path) -> None:
+    enrolled(course, PLAIN)
+    files = {"oharazoë_102_556_z-Dan Müller_5_assignsubmission_file_first.ipynb": b"whose?"}
+    with pytest.raises(Failed, match="do not say whether Canvas or Moodle made it"):
+        lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "Zoë O'Hara_77_assignsubmission_file_Dan_9_assignsubmission_file_/first.ipynb",
+        "Dan_9_assignsubmission_file_x-Zoë O'Hara_77_assignsubmission_file_first.ipynb",
+    ],
+)
+def test_a_name_in_moodle_that_may_end_in_two_places_is_nobodys(course: Path, forged: str) -> None:
+    """Attack: a name of one's own that begins as somebody else's folder, or such a name for a file."""
+    enrolled(course, MOODLE_PEOPLE)
+    files = {forged: b"evil", next(iter(FROM_MOODLE)): b"dan's"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
+    assert left == [f"{forged}: nothing says where the student's name ends and the file's begins"]
+
+
+def test_a_name_in_canvas_that_may_end_in_two_places_is_whose_number_is_known(course: Path) -> None:
+    files = {
+        "müllerdand_101_555_02_first.ipynb": b"dan's",  # a file called 02_first.ipynb
+        "oharazoë_102_103_556_first.ipynb": b"evil",  # somebody who goes by "O'Hara Zoë_102", and is Anna
+        "vonderberganna_LATE_103_text.html": b"anna's",
+    }
+    enrolled(course, CANVAS)
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's", "anna/lab1/text.html": "anna's"}
+    assert [line.split(":")[0] for line in left] == ["oharazoë_102_103_556_first.ipynb"]
+
+
 def test_who_has_a_login_is_somebody_whatever_the_name(course: Path) -> None:
     """Attack: the name of Canvas's row of points, or of its test student, for oneself."""
     text = CANVAS + "Points Possible,105,u-5,mal,A,,\n" + '"Student, Test",106,u-6,tess,A,,\n'
     assert {"mal", "tess"} <= set(enrolled(course, text))
     rows = filled(course, text.replace("lab1 (4711)", "Quiz"), ["lab1"])
     assert [row["lab1"] for row in rows if row["SIS Login ID"] == "mal"] == [""]
+    told: list[str] = []
+    (course / "export.csv").write_text(text.replace("mal,A,,", "mal,A,7,"), encoding="utf-8")
+    lms.fill(course, course / "export.csv", ["lab1"], None, told.append)
+    assert not any("points are the most" in line for line in told)
 
 
 def test_two_rows_for_one_student_get_no_score(course: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,17 +26,18 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake, labs, late
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.people import Class, Person, Table, letters, people, read_table
+from autograder.pipeline.people import Class, Person, letters, people, read_table
 from autograder.pipeline.standing import released, standings
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 MAX_PART = 255  # bytes of a file's or a folder's name that file systems take
 SHOWN = 300  # characters of a name in a list
-# As Moodle calls a student's folder, or begins the name of a file; and Canvas, where files lie in no folders.
-MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d{1,18})_assignsubmission_file(?:_?/|_)(?P<file>[^/].*)", re.DOTALL)
+# What stands between a student's name and a file's, both of which are the student's own. In Moodle, the name is that of
+# a folder, or begins the file's; in Canvas, files lie in no folders, and it made those of a text and of a link itself.
+MOODLE = re.compile(r"_(?P<number>\d{1,18})_assignsubmission_[a-z]+(?:_?/|_)")
 CANVAS = re.compile(
-    r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{1,18})_(?P<number>\d{1,18})_(?P<file>[^/]+)", re.DOTALL
+    r"(?<!_LATE)_(?P<late>LATE_)?(?P<user>\d{1,18})_(?:(?P<number>\d{1,18})_|(?=(?:text|link)\.html\Z))"
 )
 ATTEMPT = re.compile(r"-(\d+)(?=\.\w+$)")  # as Canvas numbers what is handed in once more: multi_head-1.ipynb
 
@@ -169,8 +170,10 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
         raise Failed("The gradebook knows no students: python -m autograder roster FILE puts them in.")
     put = 0
     with members(source) as found:
-        for member in found:
-            whose, piece = _piece(member, roster, wanted)
+        listed = list(found)
+        form = _form([member.path for member in listed], source)
+        for member in listed:
+            whose, piece = _piece(member, form, roster, wanted)
             if piece is None:
                 left_out[whose] = None
             else:
@@ -189,8 +192,7 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
                 put += 1
     # Attack: a name of one's own choice that ends as somebody else's.
     for student, group in sorted({(who, one.group) for who, found in pieces.items() for one in found if one.group}):
-        shown = "".join(c if c.isprintable() else "_" for c in group)[:SHOWN]
-        say(f"{student}: what stands before the name, {shown!r}, is taken for a group.")
+        say(f"{student}: what stands before the name, {_shown(group)!r}, is taken for a group.")
     say(f"{lab}: {put} submissions are in submitted/, of {len(roster.everybody)} students in the roster.")
     if late_ones := sorted(who for who, found in pieces.items() if any(one.late for one in found)):
         say(
@@ -199,30 +201,56 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
     return list(left_out)
 
 
-def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece | None]:
+def _form(paths: list[str], source: Path) -> re.Pattern[str] | None:
+    """CANVAS or MOODLE, as most of an export's files are called; None if most lie in folders STUDENT/FILE.
+
+    All files of an export are called as its LMS calls them, whatever students call themselves and their files: with
+    that they can have theirs called as another LMS would as well, but not instead, and not those of the others.
+
+    Raises:
+        Failed: as many are called as one calls them as another does.
+    """
+    votes = Counter[re.Pattern[str] | None]()
+    for path in paths:
+        if not path.startswith((".", "__MACOSX/")):
+            fitting: list[re.Pattern[str] | None] = [one for one in (CANVAS, MOODLE) if _splits(one, path)]
+            votes.update(fitting or [None] * ("/" in path))
+    (first, most), (_, second) = [*votes.most_common(2), (None, 0), (None, 0)][:2]
+    if most and most == second:
+        raise Failed(f"{source}: the names in it do not say whether Canvas or Moodle made it, or neither.")
+    return first
+
+
+def _splits(form: re.Pattern[str], path: str) -> list[re.Match[str]]:
+    """What may be meant to stand between a student's name and a file's: once, unless one of them has it in it."""
+    top, slash, _ = path.partition("/")
+    if slash and form is CANVAS:
+        return []
+    return [found for at in range(1, len(top)) if path[at] == "_" and (found := form.match(path, at))]
+
+
+def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: list[str]) -> tuple[str, Piece | None]:
     """Whose a file is, and what it is; or what to say of one that is left out."""
-    shown = "".join(c if c.isprintable() else "_" for c in member.path)[:SHOWN]
-    top = member.path.partition("/")[0]
+    shown = _shown(member.path)
+    said, _, name = member.path.partition("/")
+    about: dict[str, str] = {}
     student, group = None, ""
-    if found := MOODLE.fullmatch(member.path):
-        said, time, order = found["name"], member.time, int(found["number"])
-        who = Person("", said)
-        student = roster.find(who)
-        for n, character in enumerate(said):  # in a course with groups: "Group 1-Ann Ek"
+    if form is None:
+        student = roster.find(Person(said))
+    elif splits := _splits(form, member.path):
+        if len(splits) > 1:  # Attack: a name of one's own that begins as somebody else's. Canvas's numbers can tell.
+            users = [roster.find(Person("", lms_user_id=one.groupdict("").get("user", ""))) for one in splits]
+            splits = [one for one, user in zip(splits, users, strict=True) if user]
+            if len(splits) != 1:
+                return f"{shown}: nothing says where the student's name ends and the file's begins", None
+        said, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
+        about = splits[0].groupdict("")
+        student = roster.find(Person("", said, lms_user_id=about.get("user", "")))
+        for n, character in enumerate(said if form is MOODLE else ""):  # in a course with groups: "Group 1-Ann Ek"
             if student is None and character == "-":
                 student, group = roster.find(Person("", said[n + 1 :])), said[:n]
-    # Attack: a file in any folder that is called as Canvas calls somebody else's.
-    elif found := CANVAS.fullmatch(member.path):
-        # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
-        who, time, order = Person("", "", found["name"], "", found["user"]), None, int(found["number"])
-        said = found["name"]
-    else:
-        who, time, order, said = Person(top), None, 0, top
-    student = student or roster.find(who)
-    name = found["file"] if found else member.path.partition("/")[2]
     if student is None:
-        said = "".join(c if c.isprintable() else "_" for c in said)[:SHOWN]
-        return f"{said}: nobody in the roster, or several, may be meant by this name", None
+        return f"{_shown(said)}: nobody in the roster, or several, may be meant by this name", None
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not _harmless(parts, name):
         return f"{shown}: no file can be called so", None
@@ -230,12 +258,18 @@ def _piece(member: Member, roster: Class, wanted: list[str]) -> tuple[str, Piece
     if name.lower().endswith(".ipynb") and len(parts) == 1:
         within = [one for one in wanted if letters(one) in letters(name)]
         name = f"{max(within, key=len)}.ipynb" if within else name
-    late_mark = bool(found and "late" in found.groupdict() and found["late"])
     where = PurePosixPath(*PurePosixPath(name.replace("\\", "/")).parts).as_posix()
-    if found and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
+    if form and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
         return f"{shown}: a student's own file does not say when something was handed in", None
-    user = found.groupdict().get("user", found["number"]) if found else ""
-    return student, Piece(member, where, time, (order, int(attempt[1]) if attempt else 0), late_mark, user, group)
+    # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
+    time = None if form is CANVAS else member.time
+    order = int(about.get("number") or 0), int(attempt[1]) if attempt else 0
+    user = about.get("user") or about.get("number", "")
+    return student, Piece(member, where, time, order, bool(about.get("late")), user, group)
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else "_" for c in text)[:SHOWN]
 
 
 def _harmless(parts: tuple[str, ...], name: str) -> bool:
@@ -327,13 +361,18 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
         say(f"{student}: {counted[student]} rows may be about this student; none of them gets a score.")
     rows = {student: n for student, n in about if counted[student] == 1}
     missing: dict[str, None] = {}
+    # Attack: such a name of one's own choice.
+    of_points = [
+        row
+        for row, person in zip(table.rows, persons, strict=True)
+        if person is None and row[0].strip().casefold() == "points possible"
+    ]
     for lab in names:
         place = worksheet[0] if worksheet else _column(table.columns, lab)
         if place == len(table.columns):
             table.columns.append(lab)
-            for row, person in zip(table.rows, persons, strict=True):
-                of_points = person is None and row[0].strip().casefold() == "points possible"
-                row.append(_points(most[lab]) if of_points else "")
+            for row in table.rows:
+                row.append(_points(most[lab]) if row in of_points else "")
         count = 0
         for one in known[lab]:
             if one.score is None:
@@ -344,7 +383,9 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
             else:
                 missing[one.student] = None
         say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
-        if other := _other_maximum(table, place, bool(worksheet), most[lab]):
+        maximum = table.place(("maximum grade", "bestwertung")) if worksheet else []
+        said = {row[n] for n in maximum for row in table.rows} if worksheet else {row[place] for row in of_points}
+        if other := _other_maximum(said, most[lab]):
             say(f"    The table says that {other} points are the most, and the lab has {most[lab]:g}: change one.")
     to = to or path.with_name(f"{path.stem}-scores.csv")
     to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
@@ -359,12 +400,8 @@ def _column(columns: list[str], lab: str) -> int:
     )
 
 
-def _other_maximum(table: Table, place: int, worksheet: bool, most: float) -> str:
-    """The maximum that Moodle's worksheet or Canvas's second row gives for a lab, if it is not the lab's; else ""."""
-    if worksheet:
-        said = {row[n] for n in table.place(("maximum grade", "bestwertung")) for row in table.rows}
-    else:
-        said = {row[place] for row in table.rows if row[0].strip().casefold() == "points possible"}
+def _other_maximum(said: set[str], most: float) -> str:
+    """What a table says is the maximum of a lab, if it is not the lab's; else ""."""
     numbers = {text: float(text.replace(",", ".")) for text in said if re.fullmatch(r"\d+([.,]\d+)?", text)}
     return next((text for text, number in numbers.items() if number != most), "")
 
