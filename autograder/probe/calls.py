@@ -48,7 +48,8 @@ def answer(request: bytes, target: Any) -> bytes:
         forbidding(ask.get("forbidden", [])),
         Watchdog(ask.get("seconds", SECONDS)) as watchdog,
     ):
-        return pack([guarded(task, watchdog) for task in work])
+        replies = [guarded(task, watchdog) for task in work]
+        return pack(replies)
 
 
 def _describe(target: Any, args: list[Any]) -> dict[str, Any]:

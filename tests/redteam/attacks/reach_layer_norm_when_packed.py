@@ -1,7 +1,7 @@
 """F.layer_norm when the result's numbers are read, which was after the operation had been put back.
 
 score: 5
-says: calls `layer_norm`
+says: your code calls layer_norm
 """
 
 # %% layer-norm
