@@ -261,8 +261,8 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
     where = PurePosixPath(*PurePosixPath(name.replace("\\", "/")).parts).as_posix()
     if form and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
         return f"{shown}: a student's own file does not say when something was handed in", None
-    # Canvas writes a zip as it is asked for: the times in it are not those of handing in.
-    time = None if form is CANVAS else member.time
+    # Canvas writes a zip as it is asked for, and files are copied: only Moodle's times are those of handing in.
+    time = member.time if form is MOODLE else None
     order = int(about.get("number") or 0), int(attempt[1]) if attempt else 0
     user = about.get("user") or about.get("number", "")
     return student, Piece(member, where, time, order, bool(about.get("late")), user, group)
