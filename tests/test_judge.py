@@ -533,6 +533,7 @@ LINE = """class Line(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.map = nn.Linear(width, width)
+        self.register_buffer("steps", torch.arange(3), persistent=False)
     def forward(self, x):
         return self.map(x)
 """
@@ -574,6 +575,10 @@ def _frozen(x, model):
     model.requires_grad_(False)
 
 
+def _counted(x, model):
+    model.steps += 1
+
+
 def _hooked(x, model):
     model.map.register_forward_hook(lambda module, inputs, output: None)
 
@@ -600,6 +605,7 @@ def test_a_model_among_the_inputs_is_left_as_it_was():
     for leaves, said in (
         (_weight, "`map.weight` of the model"),
         (_frozen, "`map.bias.requires_grad` of the model"),
+        (_counted, "`steps` of the model"),
         (_hooked, "the list of hooks on `map` of the model"),
         (_noted, "`seen` of the model"),
         (_method_of_the_object, "`map.forward` of the model"),

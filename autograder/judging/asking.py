@@ -326,7 +326,8 @@ def _changed_state(before: dict[str, Any], now: Any, dtype: str) -> str | None:
     for name in (*before, *now):
         old, new = before.get(name), now.get(name)
         if isinstance(old, np.ndarray):
-            same = isinstance(new, np.ndarray) and new.dtype == dtype and np.array_equal(old.astype(dtype), new)
+            old = old.astype(dtype) if old.dtype.kind == "f" else old
+            same = isinstance(new, np.ndarray) and new.dtype == old.dtype and np.array_equal(old, new)
         else:
             same = type(old) is type(new) and old == new
         if not same:

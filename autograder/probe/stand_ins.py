@@ -230,10 +230,9 @@ def state(module: nn.Module) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for path, owner in module.named_modules():
-        at = f"`{path}`" if path else "all of it"
+        at, within = (f"`{path}`", f"{path}.") if path else ("all of it", "")
         found[f"the class of {at}"] = type(owner).__name__
         for name, value in vars(owner).items():
-            whole = f"{path}.{name}".removeprefix(".")
             if "_hooks" in name:
                 for hook in value.values() if isinstance(value, dict) else ():
                     known = hook is _somebody_elses
@@ -241,13 +240,12 @@ def state(module: nn.Module) -> dict[str, Any]:
                     found[hooks] = found.get(hooks, 0) + 1
             elif name not in ("_parameters", "_buffers", "_modules"):
                 plain = isinstance(value, bool | int | float | str | None)
-                found[f"`{whole}`"] = value if plain else type(value).__name__
+                found[f"`{within}{name}`"] = value if plain else type(value).__name__
         for name, parameter in owner.named_parameters(recurse=False):
-            whole = f"{path}.{name}".removeprefix(".")
-            found |= {f"`{whole}`": array(parameter), f"`{whole}.requires_grad`": parameter.requires_grad}
-            found[f"`{whole}` (as an object)"] = GIVEN in vars(parameter)
+            found |= {f"`{within}{name}`": array(parameter), f"`{within}{name}.requires_grad`": parameter.requires_grad}
+            found[f"`{within}{name}` (as an object)"] = GIVEN in vars(parameter)
         for name, buffer in owner.named_buffers(recurse=False):
-            found[f"`{path}.{name}`".replace("`.", "`")] = array(buffer)
+            found[f"`{within}{name}`"] = array(buffer)
         for kind in type(owner).__mro__:
             for name, value in vars(kind).items() if kind.__module__ == GIVEN else ():
                 if isinstance(value, types.FunctionType):
