@@ -139,9 +139,9 @@ def cuts(program: Program) -> list[Edit]:
             ways = " or ".join(dict.fromkeys(say.name(line) for line, _, _ in some))
             cut, all_uses = (Counter(line for line, _, _ in part) for part in (some, changes))
             is_all = all(cut[line] == all_uses[line] for line in cut)
-            what = "no gradient flows" if is_all else "only a part of the gradient flows"
-            words = f"{what} back {'directly ' if is_all else ''}from {ways} to {say.name(name)}"
-            words += "; other ways are left" if is_all else ""
+            words = f"only a part of the gradient flows back from {ways} to {say.name(name)}"
+            if is_all:
+                words = f"no gradient flows back directly from {ways} to {say.name(name)}; other ways are left"
             if len(ends) > 1 and all((line, path) in returned for line, path, _ in some):
                 words = f"no gradient flows back through {say.name(name)} as returned"
             found.append(Edit(some, words, 1.1 * pair, ("cut", name, pair)))

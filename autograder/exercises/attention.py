@@ -39,8 +39,10 @@ def tolerance(case: Case, expected: np.ndarray) -> float:
 def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Generator) -> np.ndarray:
     """A mask in which each query sees a key; of padding, the first text or the last is the longest.
 
-    Filler follows a text, or precedes it.
+    Filler follows a text, or precedes it. `"for all"`: one axis, as all queries of all texts see the same keys.
     """
+    if kind == "for all":
+        return masked("random", 1, 1, keys, rng)[0, 0]
     if kind == "causal":
         return np.tril(np.ones((queries, keys), dtype=bool))
     if kind == "padding":

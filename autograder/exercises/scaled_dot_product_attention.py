@@ -81,9 +81,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     q, k = queries_and_keys(rng, (batch,), queries, keys, d_k, 1.0 if scores == "ordinary" else 30.0)
     inputs: Inputs = (q, k, rng.normal(size=(batch, keys, d_v)))
     if mask is not None:
-        inputs += (
-            masked("random", 1, 1, keys, rng)[0, 0] if mask == "for all" else masked(mask, batch, queries, keys, rng),
-        )
+        inputs += (masked(mask, batch, queries, keys, rng),)
     tag = "large" if scores != "ordinary" else "mask" if mask else "values"
     return Case(tag, "", inputs, single=scores == "ordinary")
 

@@ -213,23 +213,13 @@ def unread(comparison: Comparison) -> str:
         return ""
     parameters, roles = run.parameters[0], exercise.roles(comparison.cases[0].build)
     missing = comparison.missing
-    if missing and not _too_few(comparison):
+    if missing and not too_few(comparison):
         return f"I cannot tell which of your parameters are {role_names(run, missing)}"
     unsaid = set() if missing else reading.unsaid(parameters, roles)
     return f"I cannot tell by their names which of your parameters are {role_names(run, unsaid)}" if unsaid else ""
 
 
-def too_few(comparison: Comparison) -> str:
-    """That the registered parameters hold fewer numbers than the roles that were not found need, as a sentence."""
-    run, needs = comparison.run, comparison.trial.exercise.needs
-    if any(comparison.right) or not comparison.missing or not run.parameters[0] or not (few := _too_few(comparison)):
-        return ""
-    has, wanted = few
-    label = comparison.cases[0].label
-    return f"Your parameters have too few numbers for {role_names(run, needs)}: {has:,}, not {wanted:,} ({label})"
-
-
-def _too_few(comparison: Comparison) -> tuple[int, int] | None:
+def too_few(comparison: Comparison) -> tuple[int, int] | None:
     """How many numbers the parameters of the first case hold, and how many they must, where these are more."""
     exercise, parameters = comparison.trial.exercise, comparison.run.parameters[0]
     roles = exercise.roles(comparison.cases[0].build) if exercise.roles else {}

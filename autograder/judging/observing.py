@@ -12,7 +12,7 @@ from autograder import location, reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import Description, Trial, call, describe, leaf
 from autograder.judging.comparing import Comparison, as_parts, differing, largest, near, reference
-from autograder.judging.matching import compare, too_few, unread
+from autograder.judging.matching import compare, role_names, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
@@ -54,7 +54,13 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
 
 
 def _by_parameters(comparison: Comparison) -> list[str]:
-    return [sentence] if (sentence := too_few(comparison)) else []
+    """That the registered parameters hold fewer numbers than their roles need, where some of these were not found."""
+    run, needs = comparison.run, comparison.trial.exercise.needs
+    if any(comparison.right) or not comparison.missing or not run.parameters[0] or not (few := too_few(comparison)):
+        return []
+    has, wanted = few
+    label = comparison.cases[0].label
+    return [f"Your parameters have too few numbers for {role_names(run, needs)}: {has:,}, not {wanted:,} ({label})"]
 
 
 def _by_shape(comparison: Comparison) -> list[str]:

@@ -259,7 +259,7 @@ def copy_beside(source: Path, target: Path) -> list[Remark]:
             kind = "link" if stat.S_ISLNK(mode) else "pipe, socket or device"
             _left_out(remarks, within, f"is a {kind}, no file, and was left out")
             continue
-        to = target / _printable(within)
+        to = target / printable(within)
         if count + 1 + _missing(to, target) > MAX_FILES:
             _left_out(remarks, within, f"was left out: too many files, more than {MAX_FILES}")
             continue
@@ -325,13 +325,13 @@ def _missing(path: Path, root: Path) -> int:
     return sum(not folder.exists() for folder in path.parents if folder != root and folder.is_relative_to(root))
 
 
-def _printable(within: bytes) -> str:
+def printable(within: bytes | str) -> str:
     """A path, no longer than it was, without what would give orders to the terminal in which a log is read."""
     return "".join(c if c.isprintable() else "_" for c in os.fsdecode(within))
 
 
 def _left_out(remarks: list[Remark], within: bytes, what: str) -> None:
     if len(remarks) < MAX_REMARKS:
-        remarks.append(Remark(_printable(within), what))
+        remarks.append(Remark(printable(within), what))
     elif len(remarks) == MAX_REMARKS:
         remarks.append(Remark("further files", "were left out or renamed"))

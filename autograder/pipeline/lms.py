@@ -269,7 +269,7 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
 
 
 def _shown(text: str) -> str:
-    return "".join(c if c.isprintable() else "_" for c in text)[:SHOWN]
+    return intake.printable(text)[:SHOWN]
 
 
 def _harmless(parts: tuple[str, ...], name: str) -> bool:
