@@ -25,6 +25,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Locator, expect, sync_playwright
+from playwright.sync_api import TimeoutError as TooLate
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COURSE_PARTS = ("lectures", "solutions", "labs", "jupyter", "nbgrader_config.py")
@@ -187,12 +188,14 @@ class Lab:
     def open_notebook(self, path: str, timeout: float = 240) -> None:
         """Open a notebook (path within the course) in a fresh workspace and wait until its kernel answers."""
         name = re.sub(r"\W", "-", path)
-        self.page.goto(f"{self.server.address}/lab/workspaces/{name}/tree/{path}?token={TOKEN}&reset")
+        self.page.goto(
+            f"{self.server.address}/lab/workspaces/{name}/tree/{path}?token={TOKEN}&reset", timeout=timeout * 1000
+        )
         self.wait_for_kernel(timeout)
 
     def open_start(self, timeout: float = 240) -> None:
         """Open the address that the launcher opens, and wait until the kernel answers."""
-        self.page.goto(f"{self.server.address}/?token={TOKEN}")
+        self.page.goto(f"{self.server.address}/?token={TOKEN}", timeout=timeout * 1000)
         self.wait_for_kernel(timeout)
 
     def wait_for_kernel(self, timeout: float = 240) -> None:
@@ -320,6 +323,17 @@ class Lab:
             for handle in self.page.get_by_role("tab", name=tab, exact=True).all():
                 handle.click()
             time.sleep(0.5)
+
+    def click_in(self, tab: str, what: Locator, timeout: float = 240) -> None:
+        """Click something in a tab, which may be behind another, or be put there before the click arrives."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.bring_to_front(tab, what, timeout)
+            try:
+                return what.click(timeout=5_000)
+            except TooLate:
+                if time.monotonic() > deadline:
+                    raise
 
     def complete(self, code: str) -> str:
         """Return what the kernel offers after `code`, as JSON."""

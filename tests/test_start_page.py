@@ -144,5 +144,5 @@ def test_the_launcher_brings_the_map_back(lab: Lab) -> None:
     lab.page.get_by_role("tab", name="Course map").locator(".lm-TabBar-tabCloseIcon").click()
     expect(lab.page.locator(".headroom-start")).to_have_count(0)
     lab.run_command("launcher:create")
-    lab.page.locator(".jp-LauncherCard", has_text="Course map").click()
+    lab.click_in("Launcher", lab.page.locator(".jp-LauncherCard", has_text="Course map"))
     expect(lab.page.locator(".headroom-map")).to_be_visible()
