@@ -155,6 +155,18 @@ def test_visible_cases_never_change_and_hidden_ones_do(exercise):
     assert inputs(1, visible=False) != inputs(2, visible=False)
 
 
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
+def test_no_hidden_case_looks_like_a_visible_one(exercise):
+    def looks(case) -> str:
+        return (
+            repr([value.shape if isinstance(value, np.ndarray) else value for value in case.inputs]) + f"{case.build}"
+        )
+
+    for seed in range(40):  # whoever answers by the shape what feedback showed gets no points by luck
+        cases = [case for case in exercise.tried(np.random.default_rng(seed)) if case.sizes is None]
+        assert {looks(case) for case in cases if case.visible}.isdisjoint(looks(c) for c in cases if not c.visible)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("exercise", COMPARED.values(), ids=COMPARED)
 def test_pairs_of_mistakes_that_can_be_told_apart_are_both_named(exercise):
