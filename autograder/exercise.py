@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from autograder import rewriting
-from autograder.covering import Declared, Sizes, covering
+from autograder.covering import Choice, Declared, Sizes, covering
 from autograder.rewriting import clash
 
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
@@ -109,12 +109,6 @@ class Case:
         return self.build
 
 
-def _hides(case: Case) -> bool:
-    """Whether a case has a mask, or asks for one: what is hidden may then not be an outlier in every right answer."""
-    values = [*case.inputs, *(case.sizes or {}).values()]
-    return any(v is True or (isinstance(v, np.ndarray) and v.dtype == bool) for v in values)
-
-
 def _hidden_apart(cases: list[Case]) -> bool:
     """Whether each hidden case can be told from all visible ones without looking at the numbers of its arrays."""
     told: dict[bool, set[str]] = {True: set(), False: set()}
@@ -136,10 +130,12 @@ def with_outlier(case: Case, factor: float = 1000.0) -> Case:
     """The same case with one token (row) of its first numbers far larger than all others.
 
     What is computed over all tokens together, such as one maximum that is taken off all scores, then spoils the rest.
+    Where there is one token only, the case as it is.
     """
     inputs = list(case.inputs)
     for i, value in enumerate(inputs):
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim > 1 and value.size:
+        is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size
+        if is_float and value.ndim > 1 and value.shape[-2] > 1:
             inputs[i] = value.copy()
             inputs[i][(0,) * (value.ndim - 1)] *= factor
             label = f"{case.label}, one row {factor:,.0f} times as large"
@@ -353,13 +349,25 @@ class Exercise:
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, and one for each set of sizes.
 
-        In the last of these that hides nothing, one row is an outlier. The cases of `cases` are drawn again where a
-        hidden one has the sizes of a visible one: whoever answers by what feedback showed would be right by luck.
+        In the last of these that has several rows and hides nothing, one row is an outlier. Those of `cases` are drawn
+        again where a hidden one has the sizes of a visible one: what feedback showed would be right there by luck.
         """
         cases = next(filter(_hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
-        plain = [i for i, case in enumerate(drawn) if not _hides(case)][-1:]
-        return cases + [with_outlier(case) if i in plain else case for i, case in enumerate(drawn)]
+        for i, case in reversed([*enumerate(drawn)]):
+            if not self._hides(case) and (changed := with_outlier(case)) is not case:
+                drawn[i] = changed
+                break
+        return cases + drawn
+
+    def _hides(self, case: Case) -> bool:
+        """Whether a case has a mask or anything else that it may lack: what is hidden may be no outlier then."""
+        optional = {axis.name for axis in self.axes if isinstance(axis, Choice) and None in axis.values}
+        chosen = ((case.sizes or {})[name] is not None for name in optional)
+        return any(chosen) or any(
+            v is True or (isinstance(v, np.ndarray) and v.dtype == bool)
+            for v in (*case.inputs, *(case.sizes or {}).values())
+        )
 
     def of(self, sizes: Mapping[str, Any], rng: np.random.Generator) -> Case:
         """A hidden case of these sizes, which its label tells."""

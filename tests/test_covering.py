@@ -87,3 +87,12 @@ def test_the_last_drawn_case_has_one_token_that_is_far_larger_than_all_others():
         assert rows[0] == rows.max() and not any(
             value.dtype.kind == "b" for value in told.inputs if isinstance(value, np.ndarray)
         )
+
+
+@pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if exercise.axes])
+def test_the_outlier_is_one_of_several_rows_where_nothing_is_hidden(name):
+    cases = [case for case in EXERCISES[name].tried(np.random.default_rng(0)) if "1,000 times as large" in case.label]
+    assert len(cases) <= 1
+    for case in cases:
+        assert case.sizes is not None and not any(case.sizes.get(key) for key in ("mask", "padding", "memory_mask"))
+        assert any(np.ndim(value) > 1 and np.shape(value)[-2] > 1 for value in case.inputs)
