@@ -12,6 +12,7 @@ from autograder.exercises import find
 from headroom import reference
 from tests.answers import (
     right_decoder,
+    right_decoding,
     right_grouped_query_attention,
     right_layer_norm,
     right_multi_head,
@@ -242,6 +243,27 @@ def all_of_it_where_all_may_stay(logits, temperature=1.0, top_k=None, top_p=1.0)
     return right_next_probabilities.by_rank(logits, temperature, top_k, top_p)
 
 
+class AsLongAsItIsTheSameTensor(right_layer_norm.ParametersWithoutNames):
+    """What it is given may hold other numbers by now, as a buffer does that a loop fills again and again."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.last = None, None
+
+    def forward(self, x):
+        if self.last[0] is not x:
+            self.last = x, super().forward(x)
+        return self.last[1]
+
+
+def fifty_unless_told(logits, temperature=1.0, top_k=None, top_p=1.0):
+    return right_next_probabilities.by_rank(logits, temperature, top_k or 50, top_p)
+
+
+def never_starts_with_0(next_logits, start, end, max_tokens, batch):
+    return right_decoding.joined(next_logits, start or 1, end, max_tokens, batch)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
@@ -279,6 +301,9 @@ def all_of_it_where_all_may_stay(logits, temperature=1.0, top_k=None, top_p=1.0)
         ("PatchEmbedding", GreyOnly, "`map.weight` has another size than the task says"),
         ("Encoder", OnlyTheFirst, "not all blocks are used"),
         ("DecoderBlock", QueriesAlike, "the first row of the mask is used for every query"),
+        ("LayerNorm", AsLongAsItIsTheSameTensor, "called again, it gives a different result"),
+        ("next_probabilities", fifty_unless_told, "All 13 cases with `top_k` are right"),
+        ("greedy_decode", never_starts_with_0, "start=0"),
         ("ablate", leaves_training_on, "`training` of the model is changed by the call"),
     ],
 )

@@ -30,12 +30,13 @@ def cases(rng: np.random.Generator) -> list[Case]:
         max_tokens: int,
         n_target: int = 0,
         offset: float = 0.0,
+        ids: tuple[int, int] | None = None,
         **kwargs: Any,
     ) -> Case:
         """ends: for each row, how many tokens it has with its end token; None: more than it may have."""
         batch, n_target = len(ends), n_target or int(source.choice([7, 8, 9]))
-        ids = np.arange(max(1, n_target - 6), n_target - 1)
-        start, end = map(int, source.choice(ids, size=2, replace=False))
+        among = np.arange(max(1, n_target - 6), n_target - 1)
+        start, end = ids or map(int, source.choice(among, size=2, replace=False))
         length = max_tokens + 2
         rows = 2 * source.normal(size=(batch, length, n_target))  # as much as a beginning of four tokens
         rows[..., end] = -SURE
@@ -45,9 +46,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         before = source.normal(size=(length, n_target, n_target))
         before[..., end] = 0.0
         for row, place in enumerate(ends):  # every row that is free to tells how it was begun
-            while (
-                place != 1 and len({int((rows[row, 0] + before[0, token]).argmax()) for token in (0, end, start)}) < 3
-            ):
+            firsts = {0, end, start}
+            while place != 1 and len({int((rows[row, 0] + before[0, i]).argmax()) for i in firsts}) < len(firsts):
                 rows[row, 0] = 2 * source.normal(size=n_target)
                 rows[row, 0, end] = -SURE
         model = {"$make": "next_logits", "rows": rows + offset, "before": before}
@@ -55,11 +55,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
         label = f"batch {batch}, rows end after {when} tokens, max_tokens {max_tokens}"
         label += f", {n_target} tokens to choose from" if n_target == MANY else ""
         label += f", logits about {offset:,.0f}" if offset else ""
+        label += f", start={start}, end={end}" if ids else ""
         return Case(tag, label, (model, start, end, max_tokens, batch), **kwargs)
 
     return [
         case("values", visible, [None, None, None], 5, visible=True),
         case("values", rng, [None] * 4, 6),
+        case("values", rng, [None, None], 3, n_target=7, ids=(0, 6)),
+        case("values", rng, [None, None], 3, n_target=7, ids=(6, 0)),
         case("ends", visible, [2, None, 4], 6, visible=True),
         case("ends", rng, [None, 3, 1, 5], 7),
         case("stop", visible, [2, 3], 7, visible=True),

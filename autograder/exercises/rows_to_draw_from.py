@@ -6,7 +6,7 @@ import numpy as np
 def logits_of(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     """No two of a row nearer to each other than float32 tells, and no row in the order of the vocabulary."""
     batch, n = shape
-    gaps = rng.uniform(0.15, 0.9, shape).cumsum(axis=1)
+    gaps = (rng.uniform(0.15, 0.9, shape) * min(1.0, 9 / n)).cumsum(axis=1)  # so that the last still count
     rows = rng.permuted(gaps, axis=1)
     for row in rows:
         while n > 2 and (np.all(np.diff(row) > 0) or np.all(np.diff(row) < 0)):

@@ -169,10 +169,10 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
 
     Args:
         objects: those built so far, by their arguments.
-        how: `"shared"`: one object for all cases that are built alike, or one function, call after call; `"training"`:
-            in training mode, where a case does not say itself; `"strided"`: inputs that are not contiguous in memory;
-            `"device"`: the object and its inputs moved there after it was built; `"default"`: PyTorch's default dtype,
-            else that of the case.
+        how: `"shared"`: one object for all cases that are built alike, or one function, call after call, with the same
+            arrays and tensors filled anew; `"training"`: in training mode, where a case does not say itself;
+            `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its inputs moved there
+            after it was built; `"default"`: PyTorch's default dtype, else that of the case.
     """
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
     torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
@@ -195,6 +195,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
     if how.get("shared"):
+        inputs = objects["inputs"] = _refilled(objects.get("inputs", []), inputs)
         for writer in writers(inputs):
             _called(call, [other(value) for value in inputs], weights, case)  # the same model has written another
             writer.renew()
@@ -345,6 +346,21 @@ def _strided(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.dim() > 1:
         return value.transpose(0, -1).contiguous().transpose(0, -1)
     return value
+
+
+def _refilled(kept: list[Any], inputs: list[Any]) -> list[Any]:
+    """The inputs, in the arrays and tensors of the call before wherever these are laid out alike."""
+
+    filled = list(inputs)
+    for i, (old, new) in enumerate(zip(kept, inputs, strict=False)):
+        if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
+            if (old.shape, old.dtype, old.strides) == (new.shape, new.dtype, new.strides):
+                old[...] = new
+                filled[i] = old
+        elif isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+            alike = (old.shape, old.dtype, old.stride()) == (new.shape, new.dtype, new.stride())
+            filled[i] = old.copy_(new) if alike and not old.requires_grad else new
+    return filled
 
 
 def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]) -> Any:
