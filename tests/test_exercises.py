@@ -162,7 +162,7 @@ def test_no_hidden_case_looks_like_a_visible_one(exercise):
             repr([value.shape if isinstance(value, np.ndarray) else value for value in case.inputs]) + f"{case.build}"
         )
 
-    for seed in range(40):  # whoever answers by the shape what feedback showed gets no points by luck
+    for seed in range(12):  # whoever answers by the shape what feedback showed gets no points by luck
         cases = [case for case in exercise.tried(np.random.default_rng(seed)) if case.sizes is None]
         assert {looks(case) for case in cases if case.visible}.isdisjoint(looks(c) for c in cases if not c.visible)
 
