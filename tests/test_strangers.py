@@ -136,6 +136,14 @@ class SixtyFourTokensAtMost(right_decoder.Cached):
         return super().forward(x, cache)
 
 
+class ValuesOfKeptTokens(right_decoder.Cached):
+    def forward(self, x, cache=None):
+        if cache is not None:
+            cache = cache[0], right_decoder.split_heads(self.w_v(cache[1]), self.n_heads), cache[1]
+        output, (keys, _) = super().forward(x, cache)
+        return output, (keys, x if cache is None else torch.cat([cache[2], x], 1))
+
+
 class KeptKeysDetached(right_grouped_query_attention.Repeated):
     def forward(self, x, mask=None, cache=None):
         if cache is not None:
@@ -310,6 +318,11 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
 def test_it_is_refused_and_told_so(name, answer, says):
     verdict = judged(find(name), answer, 0)
     assert not verdict.passed and says in verdict.text(), verdict.text()
+
+
+def test_where_only_the_values_of_a_kept_token_are_wrong_no_gradient_is_blamed():
+    verdict = judged(find("CachedSelfAttention"), ValuesOfKeptTokens, 0)
+    assert not verdict.passed and not verdict.mistakes, verdict.text()
 
 
 class NoWidth(nn.Module):

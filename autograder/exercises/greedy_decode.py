@@ -214,7 +214,7 @@ MISTAKES = (
     ),
     mistake(
         "greedy_decode.end_not_written",
-        "In which order does your loop look for the end and put the new tokens in place?",
+        "Does your loop put the new tokens in place before it stops, and does what you return hold them all?",
         "last",
         costs=("stop",),
     ),

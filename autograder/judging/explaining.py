@@ -272,6 +272,8 @@ def _small_change(comparison: Comparison) -> Cause | None:
     gaps = all_gradient_gaps(run, comparison.expected)
     if any(gaps.get(i) for i in chosen if len(given[i]) > 1):
         return None  # nor which call's gradient did
+    if all(comparison.right[i] for i in chosen) and not any(gaps.get(i) for i in chosen):
+        return None  # what is wrong shows in other cases only
 
     def observed(i: int, call: int) -> diagnosis.Observed:
         output, lengths = run.outcomes[i].output, trial.cases[i].steps or ()
