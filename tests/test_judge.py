@@ -18,6 +18,7 @@ from torch import nn
 from autograder import diagnosis, probe
 from autograder.exercise import Case, Criterion, Exercise, Mistake, Property
 from autograder.judge import judge
+from autograder.probe import guards
 from autograder.verdict import Verdict
 from headroom.mistakes import catalogue
 
@@ -664,6 +665,18 @@ def test_a_loop_without_end_is_stopped_and_said():
     assert any("time.sleep(60)" in line for line in verdict.error)
     assert time.monotonic() - began < 30  # in place of 60; not a measurement
     assert judged(hasty, lambda x: x > 0).passed  # nothing of the watchdog is left
+
+
+def test_a_loop_without_end_that_leaves_much_behind_is_stopped_and_said(monkeypatch):
+    """The interrupt is heard at once; what the loop has made is given back after the next one would have come."""
+    monkeypatch.setattr(guards, "AGAIN", 0.05)
+
+    def growing(x):
+        kept, x = None, x.double().requires_grad_()
+        while True:
+            kept = [kept, x + 0, [0.0] * 100]
+
+    assert "too slow: it was stopped after 2 s" in judged(dataclasses.replace(MASK, seconds=2.0), growing).headline
 
 
 def test_a_loop_without_end_is_stopped_where_interrupts_are_ignored():

@@ -24,6 +24,7 @@ MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 IN_TERMS_OF_OTHERS = ("CompositeImplicitAutograd", "CompositeImplicitAutogradNestedTensor", "CompositeExplicitAutograd")
 BACKENDS = (*IN_TERMS_OF_OTHERS, "CPU", "NestedTensorCPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU")
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
+AGAIN = 0.5  # seconds from one interrupt to the next
 WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
 
 
@@ -89,6 +90,11 @@ class Watchdog:
         if self._before in UNHEARD:
             signal.signal(signal.SIGINT, self._before)
 
+    def hush(self) -> None:
+        """Interrupt no more: it has been heard. What the code leaves behind may take long to be given back."""
+        self._done.set()
+        self._await_last_bark()
+
     def _await_last_bark(self) -> None:
         while self._thread.is_alive() or self.barked:  # a last bark may still be on its way
             try:
@@ -103,7 +109,7 @@ class Watchdog:
         while (left := min(end - time.process_time(), last - time.monotonic())) > 0:
             if self._done.wait(left):
                 return
-        while not self._done.wait(0.5 if self.barked else 0.0):
+        while not self._done.wait(AGAIN if self.barked else 0.0):
             self.barked = True
             main = threading.main_thread().ident
             if hasattr(signal, "pthread_kill") and main is not None:  # wakes a sleeping call too
@@ -185,8 +191,11 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
     except KeyboardInterrupt as stop:
         if not watchdog.barked:
             raise
+        watchdog.hush()
         reply["error"]["lines"] = _describe_error(stop)["lines"]
     except BaseException as error:  # SystemExit too: the student's code may raise anything
+        if watchdog.barked:
+            watchdog.hush()
         reply = {"error": _describe_error(error)}
     return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
 
