@@ -299,8 +299,10 @@ class Exercise:
         drawn: a hidden case of such sizes. Its label needs no sizes: they are added.
         reference: the right answer: (build, inputs, weights by role) → output. None where there is no single one,
             and every criterion measures.
-        variation: the same with mistakes switched on, where the mistakes do not say it as changes of `steps`:
-            (build, inputs, weights, switches) → output; a test holds `variation(…, frozenset())` equal to `reference`.
+        varied: the right answer over named steps that mistakes change, where these are not `steps`: such as one call of
+            several, or what is too long to be searched.
+        variation: the right answer with mistakes switched on, where they are not written as changes of steps:
+            (build, inputs, weights, switches) → output. A test holds what is given without any equal to `reference`.
         mappings: ways to read the student's parameters as the task's roles, the likeliest first; each maps roles
             to tensors made of the student's by slicing, stacking and transposing, so that gradients flow back.
         roles: what those tensors are and how they may be laid out (see `autograder.reading`): where no reading by
@@ -330,6 +332,7 @@ class Exercise:
     cases: Callable[[np.random.Generator], list[Case]]
     # The first argument is the case's `build`: None where the target is a function.
     reference: Callable[[Any, Inputs, Weights], Answer | Turn] | None
+    varied: Callable[..., Any] | None = None
     variation: Callable[[Any, Inputs, Weights, frozenset[str]], Answer | Turn] | None = None
     axes: tuple[Declared, ...] = ()
     drawn: Callable[[Sizes, np.random.Generator], Case] | None = None
@@ -379,20 +382,22 @@ class Exercise:
     @property
     def alters(self) -> bool:
         """Whether it is known what mistakes give."""
-        return self.variation is not None or self.steps is not None
+        return any(each is not None for each in (self.variation, self.varied, self.steps))
 
     def altered(self, build: Any, inputs: Inputs, weights: Weights, switches: frozenset[str]) -> Answer | Turn:
         """What the right answer gives with mistakes switched on."""
         if self.variation is not None:
             return self.variation(build, inputs, weights, switches)
-        assert self.steps is not None
+        varied = self.varied or self.steps
+        assert varied is not None
         known = (item for mistake in self.mistakes for item in mistake.changes.items())
         changes = tuple(change for switch, change in known if switch in switches)
-        return rewriting.run(self.steps, changes, build, inputs, weights)
+        return rewriting.run(varied, changes, build, inputs, weights)
 
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)
 
-    def known(self, key: str, *costs: str, change: str | tuple[str, ...] = "") -> Mistake:
-        """A mistake of this exercise for the list of another: with how it is made there, and what it costs."""
-        return replace(self.mistake(key), also=(), change=change, costs=costs)
+    def known(self, key: str, *costs: str, change: str | tuple[str, ...] | None = None) -> Mistake:
+        """A mistake of this exercise for the list of another: what it costs there, and how it is made if otherwise."""
+        found = self.mistake(key)
+        return replace(found, also=(), change=found.change if change is None else change, costs=costs)

@@ -166,7 +166,7 @@ def accepted(exercise: Exercise, answer: Any, seed: int) -> bool:
     First with two visible cases alone: what is refused there is refused with all of them, and most are.
     """
     signs = tuple(mistake for mistake in exercise.mistakes if mistake.sign)
-    quick = replace(exercise, variation=None, stages=None, mistakes=signs)
+    quick = replace(exercise, variation=None, varied=None, stages=None, mistakes=signs)
     few = replace(quick, cases=lambda rng: [case for case in exercise.cases(rng) if case.visible][:2], drawn=None)
     asked = (few, quick) if exercise.reference and not seed else (quick,)
     return all(judge(one, lambda request: probe.answer(request, answer), seed).passed for one in asked)

@@ -15,7 +15,7 @@ from torch import nn
 from traitlets.config import Config
 
 import autograder
-from autograder import CheckInterrupted, check, diagnosis, probe
+from autograder import CheckInterrupted, check, diagnosis, exercises, probe
 from autograder.exercises import EXERCISES, find
 from headroom import reference
 from tests.answers import found, wrong_layer_norm, wrong_multi_head, wrong_sinusoidal
@@ -89,6 +89,11 @@ def test_mistakes_on_no_list_fail_and_are_given_no_wrong_name(exercise, answer):
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)
 def test_there_are_at_least_eight_styles_of_each(exercise):
     assert sum(task.values[0] is exercise for task in RIGHT) >= 8
+
+
+def test_no_file_of_exercises_has_more_than_300_lines():
+    files = Path(exercises.__file__).parent.glob("*.py")
+    assert {file.name: n for file in files if (n := len(file.read_text("utf-8").splitlines())) > 300} == {}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)

@@ -85,8 +85,9 @@ def test_every_change_of_an_exercise_replaces_a_step(exercise) -> None:
     """
     for mistake in exercise.mistakes if exercise.variation is None else ():
         for change in mistake.changes.values():
-            assert exercise.steps is not None, f"{mistake.key}: nothing reads its change"
-            assert replaced(change) & (names(exercise.steps) | inspect.signature(exercise.steps).parameters.keys()), (
+            varied = exercise.varied or exercise.steps
+            assert varied is not None, f"{mistake.key}: nothing reads its change"
+            assert replaced(change) & (names(varied) | inspect.signature(varied).parameters.keys()), (
                 f"{mistake.key} replaces no step"
             )
 

@@ -1,13 +1,12 @@
 """Self-attention that keeps the keys and values of earlier tokens (lab 6)."""
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import reading, rewriting
+from autograder import reading
 from autograder.covering import Axis, Choice, Sizes
 from autograder.diagnosis.vocabulary import (
     INF,
@@ -24,7 +23,7 @@ from autograder.diagnosis.vocabulary import (
     split_heads,
     transpose,
 )
-from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Weights
+from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.attention import FORBIDDEN, extreme, tolerance
 from autograder.exercises.known import mistake
@@ -42,8 +41,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         x = extreme(source, shape) if "single" in kwargs else source.normal(size=shape)
         how = "in one call" if len(steps) == 1 else f"in calls of {', '.join(map(str, steps))}"
         label = f"batch {batch}, {sum(steps)} tokens {how}, d_model {n_heads * d_head}, {n_heads} heads"
-        label += ", weights changed between the calls" if "drift" in kwargs else ""
-        label += ", scores of ±10⁵" if "single" in kwargs else ""
+        label += ", weights changed between the calls" * ("drift" in kwargs) + ", scores of ±10⁵" * ("single" in kwargs)
         return Case(tag, label, (x,), (n_heads * d_head, n_heads), steps=steps, **kwargs)
 
     return [
@@ -73,8 +71,8 @@ AXES = (
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, n_heads, _, d_model, calls = sizes.values()
     cut = (tokens + 1) // 2
-    steps = {"in one call": (tokens,), "one by one": (1,) * tokens, "in two calls": (cut, tokens - cut)}[calls]
-    steps = tuple(n for n in steps if n)
+    calls_of = {"in one call": (tokens,), "one by one": (1,) * tokens, "in two calls": (cut, tokens - cut)}
+    steps = tuple(n for n in calls_of[calls] if n)
     tag = {"in one call": "whole", "one by one": "steps", "in two calls": "pieces"}[calls]
     return Case(tag, "", (rng.normal(size=(batch, tokens, d_model)),), (d_model, n_heads), steps=steps)
 
@@ -169,22 +167,12 @@ def steps(
     return output
 
 
-def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Any:
-    """One call with mistakes switched on."""
-    known = (item for mistake in MISTAKES for item in mistake.changes.items())
-    changes = tuple(change for switch, change in known if switch in slips)
-    return rewriting.run(one_call, changes, build, inputs, weights)
-
-
-def known(key: str, *costs: str) -> Mistake:
-    """A mistake of lab 2, made in the same way here, with what it costs here."""
-    return replace(MULTI_HEAD_SELF_ATTENTION.mistake(key), costs=costs)
-
-
 JOINED = """
     all_keys = keys if cache is None else torch.cat((cache[0], keys), {0})
     all_values = values if cache is None else torch.cat((cache[1], values), {0})
     """
+
+known = MULTI_HEAD_SELF_ATTENTION.known
 
 MISTAKES = (
     known("unregistered"),
@@ -277,20 +265,10 @@ MISTAKES = (
         "Print the mask's first row.",
         change="mask = every.tril(every.size(1) - every.size(0) - 1)",
     ),
-    known("view_split", "whole"),
-    known("no_transpose", "whole"),
+    *(known(key, "whole") for key in ("view_split", "no_transpose")),
     known("view_transposed"),
-    known("view_merge", "whole"),
-    known("interleaved", "whole"),
-    known("no_output", "whole"),
-    known("residual", "whole"),
-    known("shared_qk", "whole"),
-    known("shared_qkv", "whole"),
-    known("k_for_v", "whole"),
-    known("unscaled", "whole"),
-    known("by_d_model", "whole"),
-    known("columns", "whole"),
-    known("no_maximum", "whole"),
+    *(known(key, "whole") for key in ("view_merge", "interleaved", "no_output", "residual", "shared_qk", "shared_qkv")),
+    *(known(key, "whole") for key in ("k_for_v", "unscaled", "by_d_model", "columns", "no_maximum")),
 )
 
 CACHED_SELF_ATTENTION = Exercise(
@@ -311,7 +289,7 @@ CACHED_SELF_ATTENTION = Exercise(
     axes=AXES,
     drawn=drawn,
     reference=right_answer,
-    variation=variation,
+    varied=one_call,
     steps=steps,
     mappings=reading.four_maps,
     roles=multi_head.roles,

@@ -146,11 +146,6 @@ def branches(
     return stream_3
 
 
-def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
-    known = (item for mistake in MISTAKES for item in mistake.changes.items())
-    return rewriting.run(branches, tuple(change for slip, change in known if slip in slips), build, inputs, weights)
-
-
 OWN = 'attend(read_{0}, read_{0}, mask, n_heads, roles, "self_attention")'
 CROSS = 'attend(read_{0}, memory, memory_mask, n_heads, roles, "cross_attention")'
 CROSS_FIRST = f"wrote_1 = {CROSS.format(1)}\nwrote_2 = {OWN.format(2)}"
@@ -282,7 +277,7 @@ DECODER_BLOCK = Exercise(
     axes=AXES,
     drawn=drawn,
     reference=right_answer,
-    variation=variation,
+    varied=branches,
     steps=steps,
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.DecoderBlock, build), build[1]),

@@ -1,7 +1,6 @@
 """Attention in which several heads of queries share keys and values, with a cache; without positions (lab 10)."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 from autograder import reading, rewriting
 from autograder.covering import Axis, Choice, Derived, Sizes
 from autograder.diagnosis.vocabulary import INF, Bias, hide, linear, merge_heads, size, softmax, split_heads, transpose
-from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Mistake, Weights
+from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Weights
 from autograder.exercises import grouped_maps, multi_head
 from autograder.exercises.attention import FORBIDDEN, extreme, masked, tolerance
 from autograder.exercises.known import mistake
@@ -168,13 +167,6 @@ def one_call(
     return output
 
 
-def variation(build: Build, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
-    """One call with mistakes switched on."""
-    changes_of = (item for mistake in MISTAKES for item in mistake.changes.items())
-    changes = tuple(change for switch, change in changes_of if switch in slips)
-    return rewriting.run(one_call, changes, build, inputs, weights)
-
-
 STAGES = {
     "queries": "the queries",
     "group_keys": "the groups' keys",
@@ -203,12 +195,6 @@ def _repeated_first(seen: Evidence) -> bool:
     return bool(refused) and not other_width and len(seen.right & plain) > len(plain) / 2
 
 
-def known(key: str, *costs: str, change: str | tuple[str, ...] = "") -> Mistake:
-    """A mistake of lab 2, made in the same way here, with what it costs here."""
-    found = MULTI_HEAD_SELF_ATTENTION.mistake(key)
-    return replace(found, costs=costs, change=change or found.change)
-
-
 def split(word: str) -> str:
     """A change of the splits of queries, keys and values alike."""
     lines = (("queries", "queries", "n_heads"), ("new_keys", "keys", "n_groups"), ("new_values", "values", "n_groups"))
@@ -216,6 +202,8 @@ def split(word: str) -> str:
 
 
 TILED = "{0} = group_{0}.repeat(1, n_shared, 1, 1)"
+
+known = MULTI_HEAD_SELF_ATTENTION.known
 
 MISTAKES = (
     known("unregistered"),
@@ -276,16 +264,9 @@ MISTAKES = (
     known("view_transposed"),
     known("view_merge", "values"),
     known("interleaved", "values", change=split("split_in_turns")),
-    known("no_output", "values"),
-    known("residual", "values"),
-    known("k_for_v", "values"),
-    known("unscaled", "values"),
-    known("by_d_model", "values"),
-    known("columns", "values"),
+    *(known(key, "values") for key in ("no_output", "residual", "k_for_v", "unscaled", "by_d_model", "columns")),
     known("no_maximum", "values"),
-    known("mask_ignored", "mask"),
-    known("filled_with_0", "mask"),
-    known("mask_inverted", "mask"),
+    *(known(key, "mask") for key in ("mask_ignored", "filled_with_0", "mask_inverted")),
 )
 
 GROUPED_QUERY_ATTENTION = Exercise(
@@ -306,7 +287,7 @@ GROUPED_QUERY_ATTENTION = Exercise(
     axes=AXES,
     drawn=drawn,
     reference=right_answer,
-    variation=variation,
+    varied=one_call,
     stages=lambda build, inputs, weights: rewriting.values(one_call, STAGES, build, inputs, weights),
     mappings=grouped_maps.mappings,
     roles=grouped_maps.roles,

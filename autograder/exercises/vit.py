@@ -67,11 +67,6 @@ def steps(
     return linear(read, head_weight, head_bias)
 
 
-def variation(build: Sizes, inputs: Inputs, weights: Weights, slips: frozenset[str]) -> Tensor:
-    known = (item for mistake in MISTAKES for item in mistake.changes.items())
-    return rewriting.run(steps, tuple(change for slip, change in known if slip in slips), build, inputs, weights)
-
-
 def stages(build: Sizes, inputs: Inputs, weights: Weights) -> dict[str, Tensor]:
     called = {
         "embedded": "the embedded patches",
@@ -264,7 +259,7 @@ VIT = Exercise(
     axes=AXES,
     drawn=drawn,
     reference=right_answer,
-    variation=variation,
+    varied=steps,
     mappings=mappings,
     roles=lambda build: reading.roles_of(reading.empty(reference.ViT, build), build[6], ("projection", "head")),
     needs=frozenset({"embed.projection.weight", "class_token", "positions.table", "head.weight"}),
