@@ -136,7 +136,7 @@ def following(course: Path) -> str:
         for name in names:
             if not (lab in done and name in done[lab] and done[lab][name].passed):
                 begun = "go on with" if lab in done else "begin"
-                return f"Next: {begun} {_called(lab)}, {name}."
+                return f"Next in the labs: {begun} {_called(lab)}, {name}."
     return "Every check has passed."
 
 

@@ -55,10 +55,10 @@ def test_mistakes_are_overcome_and_what_comes_next_is_said(course: Path) -> None
     assert done["attention_scores"].overcome == ["no scaling"] and done["attention_scores"].checks == 2
     text = progress.text(course)
     assert "Lab 1: 1 of 3 passed" in text and "overcome: no scaling" in text
-    assert text.endswith("Next: go on with Lab 1, attention_scores.")
+    assert text.endswith("Next in the labs: go on with Lab 1, attention_scores.")
     for name in progress.exercises(course)["lab01_attention"]:
         progress.note(course, said(name, passed=True))
-    assert progress.text(course).endswith("Next: begin Lab 2, MultiHeadSelfAttention.")
+    assert progress.text(course).endswith("Next in the labs: begin Lab 2, MultiHeadSelfAttention.")
     assert "still there" not in progress.text(course)
 
 

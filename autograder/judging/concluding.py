@@ -96,7 +96,7 @@ def _headline(findings: Findings, results: Sequence[Result], mistakes: tuple[Mis
     errors = comparison.run.errors
     headline = _how_many_agree(findings, results, mistakes)
     if errors:
-        headline += f" {len(errors)} raised {errors[0].type}: {gist(errors[0].message)}"
+        headline += f" {len(errors)} raised {errors[0].type}: {gist(errors[0].message)}."
     if comparison.trial.exercise.reference is None or mistakes:
         return headline
     beginning = f"{headline.rstrip('.')}."

@@ -187,7 +187,7 @@ def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
             return False, f"backward raised an error: {gist(error)}"
         return False, f"the gradient of {as_code(differing)} is missing or differs"
     if not _deciding(comparison, gaps):
-        return False, "no case agrees, so no gradient can be compared"
+        return False, "no case with gradients agrees, so none can be compared"
     return True, ""
 
 
