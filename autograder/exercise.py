@@ -365,11 +365,11 @@ class Exercise:
 
     def _hides(self, case: Case) -> bool:
         """Whether a case has a mask or anything else that it may lack: what is hidden may be no outlier then."""
+        sizes = case.sizes or {}
         optional = {axis.name for axis in self.axes if isinstance(axis, Choice) and None in axis.values}
-        chosen = ((case.sizes or {})[name] is not None for name in optional)
-        return any(chosen) or any(
-            v is True or (isinstance(v, np.ndarray) and v.dtype == bool)
-            for v in (*case.inputs, *(case.sizes or {}).values())
+        values = [*case.inputs, *sizes.values()]
+        return any(sizes[name] is not None for name in optional) or any(
+            v is True or (isinstance(v, np.ndarray) and v.dtype == bool) for v in values
         )
 
     def of(self, sizes: Mapping[str, Any], rng: np.random.Generator) -> Case:

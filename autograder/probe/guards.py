@@ -83,19 +83,15 @@ class Watchdog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
         if self._thread.ident is None:
             return
-        self._await_last_bark()
+        self.hush()
         if self._before in UNHEARD:
             signal.signal(signal.SIGINT, self._before)
 
     def hush(self) -> None:
         """Interrupt no more: it has been heard. What the code leaves behind may take long to be given back."""
         self._done.set()
-        self._await_last_bark()
-
-    def _await_last_bark(self) -> None:
         while self._thread.is_alive() or self.barked:  # a last bark may still be on its way
             try:
                 self._thread.join()
