@@ -40,8 +40,8 @@ def hand_in(course: Path, student: str, file: str = "first.ipynb") -> Path:
     return folder
 
 
-def give(course: Path, student: str, score: float, hours_late: float = 0.0) -> None:
-    """As if it had been handed in and graded."""
+def give(course: Path, student: str, score: float | None, hours_late: float = 0.0) -> None:
+    """As if it had been handed in and graded; None: as if somebody were still to give its points by hand."""
     hand_in(course, student)
     graded = course / "autograded" / student / "lab1"
     graded.mkdir(parents=True)
@@ -51,7 +51,7 @@ def give(course: Path, student: str, score: float, hours_late: float = 0.0) -> N
         with gradebook.db.no_autoflush:
             gradebook.update_or_create_submission("lab1", student, timestamp=DUE + timedelta(hours=hours_late))
         grade: Any = gradebook.find_grade("check", "first", "lab1", student)
-        grade.auto_score, grade.needs_manual_grade = score, False
+        grade.auto_score, grade.needs_manual_grade = score, score is None
         gradebook.db.commit()
 
 

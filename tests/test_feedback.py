@@ -10,6 +10,7 @@ import re
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import nbformat
@@ -25,11 +26,12 @@ from traitlets.config import Config
 
 from autograder.pipeline import markup
 from autograder.pipeline.execute import checked_name
-from autograder.pipeline.feedback import FeedbackExporter, write_index
+from autograder.pipeline.feedback import FeedbackExporter, score_shown, write_index
 from autograder.pipeline.markup import TAGS, Allowance
 from autograder.pipeline.submission import read, restore
 from autograder.pipeline.unit import POSSIBLE, Units
 from autograder.verdict import not_judged
+from tests import small_course
 from tests.pages import words
 from tests.test_markup import ESCAPES, OUTPUT_OF_CELL, PNG, TEX, Parsed, picture
 
@@ -235,6 +237,34 @@ def test_a_graded_notebook_that_cannot_be_read_leaves_the_score(tmp_path: Path) 
     assert "(Score: 9.0 / 18.0)" in page and "It shows the score only." in page
     with pytest.raises(RuntimeError, match="the grader itself failed"):
         FeedbackExporter().from_filename(str(tmp_path / "missing.ipynb"), about)
+
+
+def test_points_that_nobody_has_given_yet_are_not_shown_as_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    course = small_course.make(tmp_path, monkeypatch)
+    small_course.give(course, "ann", None)
+    config = Config(FeedbackExporter={"preprocessors": ["autograder.pipeline.feedback.ReadGrades"]})
+    about = {"notebook": "first", "assignment": "lab1", "student": "ann", "db_url": f"sqlite:///{course}/gradebook.db"}
+    page = tmp_path / "ann" / "lab1" / "first.html"
+    page.parent.mkdir(parents=True)
+
+    def shown() -> str:
+        cells = [cell("markdown", "Because.", "check", grade=True, locked=True)]
+        made, _ = FeedbackExporter(config=config).from_notebook_node(new_notebook(cells=cells), {"nbgrader": {**about}})
+        page.write_text(made, encoding="utf-8")
+        write_index(tmp_path / "ann")
+        return words(made)
+
+    text = shown()
+    assert "(Score: 0.0 / 10.0, 10.0 not graded yet)" in text and "Not graded yet (of 10.0)" in text and "ann" in text
+    assert score_shown(page) == (0.0, 10.0)
+    assert "0.0 (10.0 not graded yet)" in (tmp_path / "ann" / "index.html").read_text(encoding="utf-8")
+    with small_course.book(course) as gradebook:
+        grade: Any = gradebook.find_grade("check", "first", "lab1", "ann")
+        grade.manual_score, grade.needs_manual_grade = 0.0, False
+        gradebook.db.commit()
+    text = shown()
+    assert text.count("Score: 0.0 / 10.0") == 3 and "not graded" not in text.lower()
+    assert score_shown(page) == (0.0, 0.0)
 
 
 # --- In a browser --------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from autograder.pipeline.course import Failed
 from autograder.pipeline.grades import QuotedExport
 from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.plan import _decisive
-from autograder.pipeline.standing import GRADED, NOT_GRADED, NOT_HANDED_IN, released, standings
+from autograder.pipeline.standing import GRADED, IN_PART, NOT_GRADED, NOT_HANDED_IN, released, standings
 from tests import small_course
 from tests.small_course import DUE, book, due, give, hand_in
 
@@ -223,6 +223,25 @@ def test_not_handed_in_not_graded_and_no_points_are_three_things(course: Path) -
     assert rows["lab1", "dan"]["last_name"] == 'Müller, "Dan"'
 
 
+def test_points_that_nobody_has_given_yet_are_told_apart_from_none(course: Path) -> None:
+    give(course, "ann", None)
+    give(course, "ben", 0.0)
+    with book(course) as gradebook:
+        ann, ben = standings(course, gradebook, "lab1")
+    assert (ann.state, ann.score, ann.ungraded, ann.by_hand) == (IN_PART, 0.0, 10.0, True)
+    assert (ben.state, ben.score, ben.ungraded, ben.by_hand) == (GRADED, 0.0, 0.0, False)
+    rows = exported(course, policy())
+    assert [(row["status"], row["ungraded"]) for row in rows.values()] == [
+        ("graded in part", "10.0"),
+        ("graded", "0.0"),
+    ]
+    with book(course) as gradebook:
+        grade: Any = gradebook.find_grade("check", "first", "lab1", "ann")
+        grade.manual_score, grade.needs_manual_grade = 0.0, False
+        gradebook.db.commit()
+        assert standings(course, gradebook, "lab1")[0].state == GRADED
+
+
 def test_grades_csv_has_the_labs_that_students_were_given(course: Path) -> None:
     with book(course) as gradebook:
         gradebook.add_student("ann")
@@ -288,7 +307,9 @@ def test_a_term(tmp_path: Path) -> None:
         shutil.copytree(course / area / lab, course / "export" / student)
         (course / "export" / student / "softmax.ipynb").rename(course / "export" / student / "softmax (1).ipynb")
         os.utime(course / "export" / student / "softmax (1).ipynb")
-    assert "3 submissions are in submitted/, of 4" in command(course, "collect", lab, "export")
+    said = command(course, "collect", lab, "export")
+    assert "3 submissions are in submitted/, of 4" in said
+    assert "ann: 'softmax (1).ipynb' is taken for softmax.ipynb." in said
     (course / "submitted" / "ben" / lab / "timestamp.txt").write_text("2026-11-23 13:00:00 UTC")
     how = ["--workers", "1", *([] if sys.platform.startswith("linux") else ["--no-isolation"])]
     said = command(course, "grade", *how)
@@ -320,7 +341,8 @@ def test_a_term(tmp_path: Path) -> None:
     assert f"make labs LAB={lab} renews it" in said and "of 10" in said
     command(course, "labs", lab)
     said = command(course, "grade", *how)
-    assert "because the lab has changed" in said and re.search(r"ann +20\.00 of 20", said) and "renews" not in said
+    assert "because the lab has changed" in said and re.search(r"ann +20\.00 of 20\n", said) and "renews" not in said
+    assert not list((course / "integrity").rglob("*.md")), "of cells as an earlier release had them"
 
 
 def grades(course: Path) -> list[dict[str, str]]:

@@ -67,7 +67,7 @@ def configure(c: Config, course: Path) -> None:
     # Feedback pages are one file each, without scripts. Formgrader's view of a submission is nbgrader's own page: what
     # is a student's in it goes through the same filters, so that it neither runs nor takes long.
     c.GenerateFeedback.exporter_class = "autograder.pipeline.feedback.FeedbackExporter"
-    c.GenerateFeedback.preprocessors = ["nbgrader.preprocessors.GetGrades"]
+    c.GenerateFeedback.preprocessors = ["autograder.pipeline.feedback.ReadGrades"]
     c.HTMLExporter.preprocessors = ["autograder.pipeline.feedback.ModelAnswers"]
     c.HTMLExporter.sanitize_html = True
     c.HTMLExporter.filters = {

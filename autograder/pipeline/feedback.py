@@ -24,8 +24,8 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from nbgrader import utils
 from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Float, Integer, default
+from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
+from traitlets import Float, Integer, List, Unicode, default
 
 from autograder.pipeline import markup
 from autograder.pipeline.execute import unseeded
@@ -42,7 +42,10 @@ INDEX = "index.html"  # in a student's folder: the list of the pages
 STYLE = Markup(HERE.joinpath("feedback.css").read_text(encoding="utf-8"))
 END = b"</html>"
 HEAD = 100_000  # bytes of a page within which its score stands
-SCORE_SHOWN = re.compile(rb"<h1>[^<]*<span class=\"score\">\(Score: (-?\d+\.?\d*) / (\d+\.?\d*)\)")
+NUMBER = rb"(-?\d+\.?\d*)"
+SCORE_SHOWN = re.compile(
+    rb'<h1>[^<]*<span class="score">\(Score: %b / %b(?:, %b not graded yet)?\)' % (NUMBER, NUMBER, NUMBER)
+)
 LINK = re.compile(r'<a href="([^"]+)">')
 PICTURES = ("image/png", "image/jpeg")
 SHOWN = ALL, VERDICTS, SCORE = ("all of it", "the verdicts only", "the score only")
@@ -50,7 +53,7 @@ MISSING = "autograder_missing"  # the key in nbconvert's resources for the sente
 
 
 class FeedbackExporter(Exporter):
-    """Makes a feedback page of a graded notebook into which `GetGrades` has put scores and comments.
+    """Makes a feedback page of a graded notebook into which `ReadGrades` has put scores and comments.
 
     A file is read and shown in a unit (unit.py). Whatever ends that leaves a page with the verdicts, or else with the
     score alone, which says so; the grader's own failures raise.
@@ -103,6 +106,29 @@ class FeedbackExporter(Exporter):
         return page, resources
 
 
+class ReadGrades(GetGrades):
+    """nbgrader's GetGrades, which also says what has no score yet: a cell's is None then, and not 0."""
+
+    def _get_score(self, cell: NotebookNode, resources: Any) -> None:
+        super()._get_score(cell, resources)
+        about = cell.metadata.nbgrader
+        grade: Any = self.gradebook.find_grade(about.grade_id, self.notebook_id, self.assignment_id, self.student_id)
+        if has_no_score(grade):
+            about.score = None
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        nb, resources = super().preprocess(nb, resources)
+        with self.gradebook:  # also of cells that are not on the page
+            of: Any = self.gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
+            resources["nbgrader"]["ungraded"] = sum(grade.max_score for grade in of.grades if has_no_score(grade))
+        return nb, resources
+
+
+def has_no_score(grade: Any) -> bool:
+    """Whether a row of the gradebook waits for its first score, which somebody is to give by hand."""
+    return grade.needs_manual_grade and grade.manual_score is None and grade.auto_score is None
+
+
 def is_whole(path: Path) -> bool:
     """Whether a file is a page that was written to its end."""
     try:
@@ -113,9 +139,10 @@ def is_whole(path: Path) -> bool:
         return False
 
 
-def score_shown(path: Path) -> float | None:
-    """The score that a page shows at its top; None where it cannot be read."""
-    return _shown(path)[0]
+def score_shown(path: Path) -> tuple[float | None, float]:
+    """The score that a page shows at its top, None where it cannot be read; the points that it says are not graded."""
+    score, _, ungraded = _shown(path)
+    return score, ungraded
 
 
 def write_index(folder: Path) -> None:
@@ -134,22 +161,27 @@ def write_index(folder: Path) -> None:
         index.unlink()
     if pages:
         shown = [
-            dict(zip(("score", "most"), _shown(page), strict=True), lab=page.parent.name, name=page.stem, link=link)
+            dict(
+                zip(("score", "most", "ungraded"), _shown(page), strict=True),
+                lab=page.parent.name,
+                name=page.stem,
+                link=link,
+            )
             for page, link in zip(pages, links, strict=True)
         ]
         text = INDEX_PAGE.render(student=folder.name, pages=shown, points=_points, style=STYLE)
         index.write_text(text, encoding="utf-8")
 
 
-def _shown(path: Path) -> tuple[float | None, float | None]:
-    """The score that a page shows at its top, and the most that there is; None, None where it cannot be read."""
+def _shown(path: Path) -> tuple[float | None, float | None, float]:
+    """What a page shows at its top: score, maximum, points not graded yet; None, None, 0 where it cannot be read."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
     except OSError:
-        return None, None
+        return None, None, 0.0
     found = SCORE_SHOWN.search(head)
-    return (float(found[1]), float(found[2])) if found else (None, None)
+    return (float(found[1]), float(found[2]), float(found[3] or 0)) if found else (None, None, 0.0)
 
 
 def _points(number: Any) -> float:
@@ -213,6 +245,9 @@ def _output(output: NotebookNode, allowance: Allowance) -> Markup:
 
 class ModelAnswers(NbGraderPreprocessor):
     """Puts the model answer below each answer that is graded by hand, where Formgrader shows a submission."""
+
+    # Of no use here, but nbconvert sets it for every preprocessor of a page, and warns of one that does not know it.
+    display_data_priority = List(Unicode()).tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         if "submission_id" not in resources:  # some other page that is made of a notebook

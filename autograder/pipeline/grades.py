@@ -49,13 +49,14 @@ class SaveJudgedGrades(SaveAutoGrades):
 class QuotedExport(CsvExportPlugin):
     """nbgrader's CSV export, with a row for each student and each lab that students have been given.
 
-    `status` says whether a lab is graded, not graded or not handed in; only the first has a score. Penalties for being
-    late follow due dates and extensions as they are now. Texts are quoted, and nothing is a spreadsheet's formula.
+    `status` is one of graded, graded in part (`ungraded` points are still to be given by hand), not graded and not
+    handed in; only the first two have a score. Penalties for being late follow due dates and extensions as they are
+    now. Texts are quoted, and nothing is a spreadsheet's formula.
     """
 
     def export(self, gradebook: nbgrader.api.Gradebook) -> None:
         columns = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score"]
-        columns += ["late_submission_penalty", "score", "max_score", "status"]
+        columns += ["late_submission_penalty", "score", "max_score", "ungraded", "status"]
         text = io.StringIO(newline="")
         table = csv.DictWriter(text, columns, lineterminator="\n")
         table.writeheader()
@@ -77,6 +78,7 @@ class QuotedExport(CsvExportPlugin):
                 row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": student}
                 row |= {"timestamp": one.handed_in, "raw_score": one.raw, "score": one.score}
                 row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
+                row |= {"ungraded": one.ungraded if one.score is not None else None}
                 table.writerow({name: harmless(value) for name, value in row.items()})
         path = Path(self.to or "grades.csv")
         part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half

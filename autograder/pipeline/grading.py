@@ -324,7 +324,10 @@ def _report(course: Path, lab: str, most: float, standings: list[Standing]) -> t
             continue
         note = f", {one.penalty:g} taken: {how_late(one.late)} late" if one.penalty else ""
         note += f", read from {one.read}" if one.read else ""
-        note += ", more to be graded by hand" if one.by_hand else ""
+        if one.ungraded:
+            note += f", {one.ungraded:g} more to be graded by hand"
+        elif one.by_hand:
+            note += ", an answer to be graded by hand again"
         if not all(is_whole(page) for page in one.pages):
             missing.append(student)
             note += ", NO FEEDBACK PAGE"

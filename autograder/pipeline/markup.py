@@ -76,7 +76,7 @@ OWN_CLASSES = {"span": {"c1", "k", "mi", "nf", "s"}, "table": {"dataframe"}} | {
 # What HTML's parser opens again after it was closed by something around it.
 REOPENED = re.compile(r"<(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)\b", re.IGNORECASE)
 # `//host` would be a file of another machine's in a page that is opened from disk; browsers read `\\` as `/`.
-LINK = re.compile(r"(?:https?:|mailto:|(?!\s*[/\\]\s*[/\\])[^:]*+(?:[/?#]|$))", re.IGNORECASE)
+LINK = re.compile(r"https?:|mailto:|#", re.IGNORECASE)  # no path: it would start at the page, not at the notebook
 EMBEDDED = re.compile(r"data:(image/(?:png|jpeg|gif));base64,([A-Za-z0-9+/=]*+)", re.IGNORECASE)
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF"}
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")

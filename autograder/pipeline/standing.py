@@ -1,18 +1,19 @@
-"""Where each student stands in a lab: graded, not graded, or not handed in. Every list and table says it from here."""
+"""Where each student stands in a lab: graded, in whole or in part, or not, or not handed in. Every list says it so."""
 
 import os
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nbgrader.api import Base, Gradebook
+from nbgrader.api import Base, Grade, Gradebook, Notebook, SubmittedNotebook
 from sqlalchemy import select
 
-from autograder.pipeline.feedback import is_whole, score_shown
+from autograder.pipeline.feedback import has_no_score, is_whole, score_shown
 from autograder.pipeline.intake import meant, strangers, unusable
 
-GRADED, NOT_GRADED, NOT_HANDED_IN = "graded", "not graded", "not handed in"
+GRADED, IN_PART, NOT_GRADED, NOT_HANDED_IN = "graded", "graded in part", "not graded", "not handed in"
 NEXT = "What went wrong stands above; the next run takes it up again."
 
 
@@ -22,12 +23,13 @@ class Standing:
 
     Args:
         student: the name of their folder.
-        state: GRADED, NOT_GRADED or NOT_HANDED_IN.
+        state: GRADED, IN_PART where somebody is still to give points by hand, NOT_GRADED or NOT_HANDED_IN.
         why: why it is not graded, as a sentence.
         raw: points before a penalty.
         penalty: points that are taken for handing in late.
         score: points.
         by_hand: whether more is to be graded by hand.
+        ungraded: points that nobody has given or refused yet; they are no part of `score`.
         read: the file that was taken for the notebook, if its name is not the lab's.
         handed_in: when (UTC).
         due: until when it was due (UTC), an extension included.
@@ -43,6 +45,7 @@ class Standing:
     penalty: float | None = None
     score: float | None = None
     by_hand: bool = False
+    ungraded: float = 0.0
     read: str = ""
     handed_in: datetime | None = None
     due: datetime | None = None
@@ -101,9 +104,20 @@ def standings(course: Path, gradebook: Gradebook, lab: str) -> list[Standing]:
     for notebook in notebooks:
         for about in gradebook.notebook_submission_dicts(notebook.name, lab):
             points[about["student"]][notebook.name] = about["score"]
-    by_hand = {one["student"] for one in gradebook.submission_dicts(lab) if one["needs_manual_grade"]}
+    ungraded: dict[str, dict[str, float]] = {row.student_id: defaultdict(float) for row in rows}
+    by_hand = set[str]()
+    tables_of: tuple[Any, ...] = (SubmittedNotebook, Notebook, Grade)
+    handed, notebook, given = tables_of
+    to_grade = select(handed.assignment_id, notebook.name, given, given.max_score).where(given.needs_manual_grade)
+    to_grade = to_grade.join(handed, given.notebook_id == handed.id).join(notebook, notebook.id == handed.notebook_id)
+    for submission, name, grade, most in gradebook.db.execute(to_grade):
+        if student := names.get(submission):
+            by_hand.add(student)
+            ungraded[student][name] += most if has_no_score(grade) else 0.0
     graded = {
-        str(row.student_id): _graded(course, lab, row, points[row.student_id], penalties[row.student_id], by_hand)
+        str(row.student_id): _graded(
+            course, lab, row, points[row.student_id], penalties[row.student_id], ungraded[row.student_id], by_hand
+        )
         for row in rows
     }
     there = handed_in(course, lab)
@@ -127,7 +141,13 @@ def _standing(student: str, why: str | None, graded: Standing | None) -> Standin
 
 
 def _graded(
-    course: Path, lab: str, row: Any, points: dict[str, float], penalties: dict[str, float], by_hand: set[str]
+    course: Path,
+    lab: str,
+    row: Any,
+    points: dict[str, float],
+    penalties: dict[str, float],
+    ungraded: dict[str, float],
+    by_hand: set[str],
 ) -> Standing | None:
     """The standing of a student of whom the gradebook has a submission; None if nothing of it was graded."""
     student = row.student_id
@@ -138,14 +158,19 @@ def _graded(
     files = meant(course / "submitted" / student / lab, notebooks)
     raw, penalty = sum(points.values()), sum(penalties.values())
     pages = {name: course / "feedback" / student / lab / f"{name}.html" for name in notebooks}
-    shown = {name: round(max(0.0, points.get(name, 0.0) - penalties.get(name, 0.0)), 2) for name in notebooks}
+    shown = {
+        name: (round(max(0.0, points.get(name, 0.0) - penalties.get(name, 0.0)), 2), ungraded.get(name, 0.0))
+        for name in notebooks
+    }
+    left = sum(ungraded.values(), 0.0)
     return Standing(
         student,
-        GRADED,
+        IN_PART if left else GRADED,
         raw=raw,
         penalty=penalty,
         score=max(0.0, raw - penalty),
         by_hand=student in by_hand,
+        ungraded=left,
         read=", ".join(repr(file) for name, file in files.items() if file != f"{name}.ipynb"),
         handed_in=row.timestamp,
         due=row.duedate,
