@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from traitlets.config import Config
 
-from autograder.pipeline.integrity import DONE, NOTED, Remark, SaveIntegrityNote, text
+from autograder.pipeline.integrity import DONE, NOTED, Remark, SaveIntegrityNote, cell_print, text
 from autograder.pipeline.integrity import what_is_restored as restored
 
 ABOUT = {"grade": False, "solution": False, "task": False, "locked": False, "cell_type": "code"}
@@ -50,12 +50,29 @@ def test_a_changed_check_is_shown_with_its_difference() -> None:
     assert "-check(Answer)" in remark.difference.splitlines() and "+4.0" in remark.difference.splitlines()
 
 
+def test_a_print_survives_json_that_turns_4_0_into_4() -> None:
+    assert cell_print(cell("a", "x", points=4.0)) == cell_print(cell("a", "x", points=4))
+
+
+def test_a_cell_from_an_earlier_release_is_no_difference_and_one_changed_since_is() -> None:
+    cells = handed_in()
+    earlier = frozenset(cell_print(one) for one in released().values())
+    now = released()
+    now["check"].metadata.nbgrader.points = 2.0
+    now["setup"].source = "import torch, math"
+    assert restored(list(cells.values()), now, earlier) == []
+    assert len(restored(list(cells.values()), now)) == 2
+    cells["check"].metadata.nbgrader.points = 400
+    (remark,) = restored(list(cells.values()), now, earlier)
+    assert remark.what.endswith("points 400 instead of 2.0")
+
+
 def test_other_properties_and_tags_are_said() -> None:
     cells = handed_in()
     cells["check"].metadata.nbgrader.update(points=400.0, locked=False)
     cells["check"].metadata.tags = ["skip-execution"]
     said = [remark.what for remark in restored(list(cells.values()), released())]
-    assert any("locked: True → False, points: 4.0 → 400.0" in what for what in said)
+    assert any("locked False instead of True, points 400.0 instead of 4.0" in what for what in said)
     assert any("skip-execution" in what for what in said)
 
 

@@ -6,6 +6,8 @@ accident. It changes no score, and students do not get it.
 """
 
 import difflib
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ MAX_LINES = 60  # of one difference
 MAX_COMPARED = 20_000  # characters of a text: what compares two takes time that grows with the product of their lines
 MAX_REMARKS, MAX_SAID = 200, 1000  # remarks of a note, characters of one
 ABOUT = ("grade", "solution", "task", "locked", "points", "cell_type")
+RELEASED = ".headroom/released.json"  # in the course folder: prints of the instructor's cells in every labs/ made here
 HEAD = (
     "What was seen while this submission was graded. It changed no score, and it is no proof of anybody's intent: "
     "cells are deleted by accident, and libraries open files on their own. What the submission's own process reports "
@@ -36,12 +39,15 @@ class Remark:
     difference: str = ""
 
 
-def what_is_restored(submitted: list[NotebookNode], released: dict[str, NotebookNode]) -> list[Remark]:
+def what_is_restored(
+    submitted: list[NotebookNode], released: dict[str, NotebookNode], earlier: frozenset[str] = frozenset()
+) -> list[Remark]:
     """How the instructor's cells in a submission differ from those that were released.
 
     Args:
         submitted: the student's cells, with any metadata.
         released: the instructor's cells by grade_id, in order.
+        earlier: the `cell_print` of cells as students may have them from an earlier release; they are no difference.
     """
     given: dict[str, list[tuple[int, NotebookNode]]] = {}
     for index, cell in enumerate(submitted):
@@ -60,11 +66,13 @@ def what_is_restored(submitted: list[NotebookNode], released: dict[str, Notebook
         where = f"cell {name!r}"
         if others:
             remarks.append(Remark(where, f"was there {len(others) + 1} times; the last one counts"))
-        if about.locked and cell.source.strip() != original.source.strip():
+        changed = _properties(cell, original)
+        altered = about.locked and cell.source.strip() != original.source.strip()
+        if (changed or altered) and cell_print(cell) in earlier:
+            changed, altered = [], False
+        if altered:
             remarks.append(Remark(where, "was changed, and is put back", _difference(original.source, cell.source)))
-        mine = {key: cell.metadata.nbgrader.get(key, about.get(key)) for key in ABOUT} | {"cell_type": cell.cell_type}
-        wanted = {key: about.get(key) for key in ABOUT} | {"cell_type": original.cell_type}
-        if changed := [f"{key}: {wanted[key]!r} → {mine[key]!r}" for key in ABOUT if mine[key] != wanted[key]]:
+        if changed:
             remarks.append(Remark(where, f"had other properties, which are put back: {', '.join(changed)}"))
         if tags := cell.metadata.get("tags"):
             remarks.append(Remark(where, f"had tags, which are dropped: {tags!r}"))
@@ -73,6 +81,32 @@ def what_is_restored(submitted: list[NotebookNode], released: dict[str, Notebook
         moved = _difference("\n".join(name for name in released if name in given), "\n".join(order))
         remarks.append(Remark("the instructor's cells", "were in another order, which is kept", moved))
     return remarks
+
+
+def _properties(cell: NotebookNode, original: NotebookNode) -> list[str]:
+    """The properties of a student's copy that are not the original's, each with the value that was released."""
+    about = original.metadata.nbgrader
+    mine = {key: cell.metadata.nbgrader.get(key, about.get(key)) for key in ABOUT} | {"cell_type": cell.cell_type}
+    wanted = {key: about.get(key) for key in ABOUT} | {"cell_type": original.cell_type}
+    return [f"{key} {mine[key]!r} instead of {wanted[key]!r}" for key in ABOUT if mine[key] != wanted[key]]
+
+
+def cell_print(cell: NotebookNode) -> str:
+    """A hash of what decides whether an instructor's cell is as it was released: its properties, its text if locked."""
+    about = cell.metadata.nbgrader
+    points = about.get("points")
+    values = [about.get("grade_id"), *(bool(about.get(key)) for key in ("grade", "solution", "task", "locked"))]
+    values += [float(points) if isinstance(points, int | float) else repr(points), cell.cell_type]
+    text = repr([*values, cell.source.strip() if about.get("locked") else ""])
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def earlier_prints(course: Path, lab: str) -> list[str]:
+    """The `cell_print` of every cell that a lab had in any labs/ that was made here."""
+    try:
+        return json.loads((course / RELEASED).read_text(encoding="utf-8")).get(lab, [])
+    except (OSError, ValueError):
+        return []
 
 
 def _difference(released: str, submitted: str) -> str:

@@ -14,6 +14,7 @@ import nbformat
 from autograder.course import Course, course_of
 from autograder.pipeline.course import Failed, nbgrader
 from autograder.pipeline.execute import checked_name
+from autograder.pipeline.integrity import RELEASED, cell_print, earlier_prints
 from autograder.pipeline.journal import digest
 
 MADE = ".headroom/made.json"  # in the course folder: of what in solutions/ each lab was made
@@ -59,6 +60,7 @@ def generate(
     # nbgrader takes one lab or a pattern; starting it takes longer than making a lab.
     say("Starting nbgrader ...")
     log = _progress(labs, say)
+    prints = {lab: {*earlier_prints(course, lab), *_prints(course, lab)} for lab in names(course)}
     for lab in ["*"] if labs == names(course) else labs:
         how = ("--force", f"--CourseDirectory.root={course}")
         if nbgrader(course, "generate_assignment", lab, *how, quiet=True, about=about, log=log):
@@ -71,6 +73,8 @@ def generate(
     made = _made(course) | {lab: _digest(course, lab) for lab in labs}
     (course / MADE).parent.mkdir(exist_ok=True)
     (course / MADE).write_text(json.dumps(made), encoding="utf-8")
+    kept = {lab: sorted({*before, *_prints(course, lab)}) for lab, before in prints.items()}
+    (course / RELEASED).write_text(json.dumps(kept), encoding="utf-8")
 
 
 def changed(course: Path, labs: list[str]) -> list[str]:
@@ -90,6 +94,17 @@ def _digest(course: Path, lab: str) -> str:
     """A hash of a lab's folder in solutions/."""
     files = _files(course / "solutions" / lab)
     return digest({path.as_posix(): digest(data) for path, data in files.items()})
+
+
+def _prints(course: Path, lab: str) -> set[str]:
+    """The prints of a lab's cells as students get them now."""
+    cells = [
+        cell
+        for path in (course / "labs" / lab).glob("*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+        if "nbgrader" in cell.metadata
+    ]
+    return {cell_print(cell) for cell in cells}
 
 
 def _progress(labs: list[str], say: Callable[[str], None]) -> Callable[[str], None]:

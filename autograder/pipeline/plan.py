@@ -16,6 +16,7 @@ from traitlets.config import Config
 
 from autograder.pipeline.execute import checked_name
 from autograder.pipeline.intake import handed_in_at, meant
+from autograder.pipeline.integrity import earlier_prints
 from autograder.pipeline.journal import Journal, digest
 from autograder.pipeline.parcel import (
     Rows,
@@ -54,7 +55,8 @@ class Plan:
         config_text = (course / "nbgrader_config.py").read_text(encoding="utf-8")
         paths = sorted(Path(name) for name in find_all_files(str(source), [*directory.ignore, "*.ipynb"]))
         beside = {path.relative_to(source).as_posix(): path.read_bytes() for path in paths}
-        self.packed = pack({"config": config_text, "rows": self._rows, "beside": list(beside)}, beside.values())
+        about = {"config": config_text, "rows": self._rows, "beside": list(beside)}
+        self.packed = pack(about | {"released": earlier_prints(course, lab)}, beside.values())
         hashes = {name: digest(data) for name, data in beside.items()}
         self._of = {
             "source": digest({"cells": _content(self._rows), "beside": hashes}),

@@ -20,7 +20,7 @@ from traitlets.config import Config
 from autograder.kernels.launch import NoIsolation, WarmParent
 from autograder.pipeline.execute import ENDED, JudgedExecute, unseeded
 from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
-from autograder.pipeline.integrity import DONE, NOTED, what_is_restored
+from autograder.pipeline.integrity import DONE, NOTED, earlier_prints, what_is_restored
 from autograder.pipeline.markup import FORMATS, MAX_PICTURE
 from autograder.pipeline.turns import take_turns
 from autograder.pipeline.unit import Say, Units, of_the_grader
@@ -285,7 +285,9 @@ class RestoreCells(NbGraderPreprocessor):
             original: Any = gradebook.find_notebook(about["notebook"], about["assignment"])
             released, kernel = _released(original), original.kernelspec
         nb.metadata = NotebookNode({"kernelspec": json.loads(kernel)} if kernel else {})
-        resources[NOTED] = [*resources.get(NOTED, []), *what_is_restored(nb.cells, released)]
+        root = Path(self.config.CourseDirectory.get("root", "") or ".")
+        earlier = frozenset(earlier_prints(root, about["assignment"]))
+        resources[NOTED] = [*resources.get(NOTED, []), *what_is_restored(nb.cells, released, earlier)]
         nb.cells = restore(nb.cells, released)
         return nb, resources
 

@@ -10,6 +10,7 @@ same converters, same sandbox, same limits. What is in that gradebook and those 
 import contextlib
 import hashlib
 import importlib.metadata
+import json
 import os
 import select
 import shutil
@@ -212,9 +213,9 @@ class Desk:
     """Grades one submission after the other, in throw-away courses.
 
     A request is `parcel.pack` of what is asked (`lab`, `student`, `seed`, `rows` of the submission), with two contents:
-    the lab (`config`, the text of nbgrader_config.py; `rows` of the lab; `beside`, paths whose contents follow), and
-    the submission (`parcel.snapshot`). The answer says `ok`, or `why` not; the `log`; the submission's `rows` as they
-    are now; `files`, paths within the course's folder whose contents follow.
+    the lab (`config`, the text of nbgrader_config.py; `rows` of the lab; `released`, its `earlier_prints`; `beside`,
+    paths whose contents follow), and the submission (`parcel.snapshot`). The answer says `ok`, or `why` not; the `log`;
+    the submission's `rows` as they are now; `files`, paths within the course's folder whose contents follow.
 
     Args:
         scratch: a folder for the courses.
@@ -283,6 +284,7 @@ class Desk:
         """The throw-away course of a lab, made if it is new, and its configuration."""
         from nbgrader.api import Base
 
+        from autograder.pipeline.integrity import RELEASED
         from autograder.pipeline.parcel import put_rows, unpack
 
         key = hashlib.sha256(data).digest()
@@ -294,6 +296,7 @@ class Desk:
             source.mkdir(parents=True)
             (course / ".headroom").mkdir()
             (course / "nbgrader_config.py").write_text(about["config"], encoding="utf-8")
+            (course / RELEASED).write_text(json.dumps({lab: about["released"]}), encoding="utf-8")
             for within, content in zip(about["beside"], contents, strict=True):
                 (source / within).parent.mkdir(parents=True, exist_ok=True)
                 (source / within).write_bytes(content)
