@@ -69,6 +69,7 @@ class Piece:
     order: tuple[int, int]
     late: bool
     user: str  # the LMS's own number of whoever handed it in, "" where it says none
+    called: str  # the name that its student gave it, where another is wanted; else ""
     group: str  # what stood before the name and was taken for a group's
 
 
@@ -193,6 +194,9 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
     # Attack: a name of one's own choice that ends as somebody else's.
     for student, group in sorted({(who, one.group) for who, found in pieces.items() for one in found if one.group}):
         say(f"{student}: what stands before the name, {_shown(group)!r}, is taken for a group.")
+    renamed = {(who, one.called, one.name) for who, found in pieces.items() for one in found if one.called}
+    for student, called, name in sorted(renamed):
+        say(f"{student}: {_shown(called)!r} is taken for {name}.")
     say(f"{lab}: {put} submissions are in submitted/, of {len(roster.everybody)} students in the roster.")
     if late_ones := sorted(who for who, found in pieces.items() if any(one.late for one in found)):
         say(
@@ -254,10 +258,12 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not _harmless(parts, name):
         return f"{shown}: no file can be called so", None
-    attempt = ATTEMPT.search(name)
+    attempt, called = ATTEMPT.search(name), ""
     if name.lower().endswith(".ipynb") and len(parts) == 1:
         within = [one for one in wanted if letters(one) in letters(name)]
+        own = ATTEMPT.sub("", name) if form is CANVAS else name
         name = f"{max(within, key=len)}.ipynb" if within else name
+        called = own if own != name else ""
     where = PurePosixPath(*PurePosixPath(name.replace("\\", "/")).parts).as_posix()
     if form and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
         return f"{shown}: a student's own file does not say when something was handed in", None
@@ -265,7 +271,7 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
     time = member.time if form is MOODLE else None
     order = int(about.get("number") or 0), int(attempt[1]) if attempt else 0
     user = about.get("user") or about.get("number", "")
-    return student, Piece(member, where, time, order, bool(about.get("late")), user, group)
+    return student, Piece(member, where, time, order, bool(about.get("late")), user, called, group)
 
 
 def _shown(text: str) -> str:
@@ -383,10 +389,13 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
             else:
                 missing[one.student] = None
         say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
+        if waiting := sum(one.ungraded > 0 for one in known[lab]):
+            say(f"    {waiting} of them may still rise: answers in the students' own words are not graded yet.")
         maximum = table.place(("maximum grade", "bestwertung")) if worksheet else []
         said = {row[n] for n in maximum for row in table.rows} if worksheet else {row[place] for row in of_points}
         if other := _other_maximum(said, most[lab]):
-            say(f"    The table says that {other} points are the most, and the lab has {most[lab]:g}: change one.")
+            say(f"    The table has {other} points as the maximum, and the lab has {most[lab]:g}. Change the one that")
+            say("    is wrong: scores are not converted.")
     to = to or path.with_name(f"{path.stem}-scores.csv")
     to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
     say(f"Written to {to}")
