@@ -95,7 +95,7 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.command == "report":
         from autograder.report.page import report
 
-        print(f"Wrote {report(course)}, and what it says as CSV files beside it.")
+        print(f"Wrote {report(course, _tell)}, and what it says as CSV files beside it.")
     elif chosen.command == "roster":
         with lms.gradebook(course) as book:
             listed = people.enrol(book, chosen.file)
@@ -114,7 +114,7 @@ def _run(chosen: argparse.Namespace) -> int:
     else:
         names = making.chosen(course, chosen.labs)
         making.generate(course, names, say=_tell)
-        print(f"Made {', '.join(names)} in labs/; gradebook.db knows them.")
+        print(f"Made {', '.join(names)} in labs/, and recorded them in gradebook.db.")
     return 0
 
 

@@ -90,16 +90,23 @@ class Findings:
     unread: list[tuple[Lab, str]]
 
 
-def find(of: Class, taught: Taught = lambda exercise, title: "") -> Findings:
+def find(
+    of: Class, taught: Taught = lambda exercise, title: "", say: Callable[[str], None] = lambda line: None
+) -> Findings:
     """Work out what a class's hand-ins say.
 
     Args:
         of: the class.
         taught: says which section of a lecture treats a mistake; the exercise as a whole where its title is "".
+        say: called with a line before what takes seconds.
     """
     mistakes = [one for lab in of.labs for exercise in lab.exercises for one in _mistaken(lab, exercise, taught)]
     mistakes.sort(key=lambda one: (-len(one.now), -len(one.ever), one.lab.name, one.title))
     handed_in = {student for lab in of.labs for student in lab.handed_in}
+    groups: list[tuple[Lab, Group]] = []
+    for lab in of.labs:
+        say(f"{lab.name}: comparing hand-ins with each other ...")
+        groups += [(lab, group) for group in _alike(lab)]
     return Findings(
         of,
         _again(mistakes, taught),
@@ -107,7 +114,7 @@ def find(of: Class, taught: Taught = lambda exercise, title: "") -> Findings:
         _asked(of),
         _stopped(of),
         [student for student in of.students if student not in handed_in],
-        [(lab, group) for lab in of.labs for group in _alike(lab)],
+        groups,
         [(lab, student) for lab in of.labs for student, one in lab.handed_in.items() if not one.checks],
     )
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,12 @@ class Class:
     students: dict[str, str]
 
 
-def gather(course: Path) -> Class:
+def gather(course: Path, say: Callable[[str], None]) -> Class:
     """Read what is known of a class.
 
     Args:
         course: the course folder, in which something was graded.
+        say: called with a line as the reading of a lab begins.
 
     Raises:
         Failed: nothing was graded yet, or the gradebook cannot be read.
@@ -106,7 +107,7 @@ def gather(course: Path) -> Class:
     try:
         Gradebook(directory.db_url).close()  # which says what is wrong with one of an older nbgrader
         with create_engine(directory.db_url, poolclass=NullPool).connect() as connection:
-            found = [_lab(course, lab, connection, journal) for lab in known]
+            found = [_lab(course, lab, connection, journal, say) for lab in known]
             students = _students(connection)
     except SQLAlchemyError as problem:
         raise Failed(f"The gradebook cannot be used ({problem}).") from problem
@@ -114,7 +115,7 @@ def gather(course: Path) -> Class:
     return Class(found, dict(sorted((students | {one: one for one in others}).items())))
 
 
-def _lab(course: Path, name: str, connection: Connection, journal: Journal) -> Lab:
+def _lab(course: Path, name: str, connection: Connection, journal: Journal, say: Callable[[str], None]) -> Lab:
     """A lab, with what was handed in for it."""
     exercises: dict[str, float] = {}
     given: list[dict[str, str]] = []
@@ -135,7 +136,9 @@ def _lab(course: Path, name: str, connection: Connection, journal: Journal) -> L
         given.append(texts)
     lab = Lab(name, title, exercises, given)
     points = _points(connection, name)
-    for folder in sorted((course / "autograded").glob(f"*/{name}")):
+    folders = sorted((course / "autograded").glob(f"*/{name}"))
+    say(f"{name}: reading {len(folders)} hand-in{'s' * (len(folders) != 1)} ...")
+    for folder in folders:
         student = folder.parent.name
         lab.handed_in[student] = _hand_in(course, folder, points.get(student, {}), journal.attempts(name, student))
     return lab

@@ -6,13 +6,13 @@ import io
 import os
 import re
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from autograder.course import course_of
 from autograder.pipeline.grades import harmless
@@ -30,15 +30,25 @@ HERE = files("autograder.report")
 ENVIRONMENT = jinja2.Environment(
     autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
 )
+CODE = re.compile(r"`([^`]+)`")
+
+
+def _marked(text: str) -> Markup:
+    """A sentence of a verdict, with what stands between backticks as code."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+ENVIRONMENT.filters["marked"] = _marked
 PAGE = ENVIRONMENT.from_string(HERE.joinpath("page.html.j2").read_text(encoding="utf-8"))
 STYLE = Markup(HERE.joinpath("page.css").read_text(encoding="utf-8"))
 
 
-def report(course: Path) -> Path:
+def report(course: Path, say: Callable[[str], None] = lambda line: None) -> Path:
     """Write the report of a class into report/, and return the page's path.
 
     Args:
         course: the course folder, in which something was graded.
+        say: called with a line before what takes seconds.
 
     Raises:
         Failed: nothing was graded yet, or the gradebook cannot be read.
@@ -46,7 +56,8 @@ def report(course: Path) -> Path:
     """
     about = course_of(course)
     taught = about.function(about.taught) if about.taught else lambda exercise, title: ""
-    found = findings.find(gather(course), taught)
+    found = findings.find(gather(course, say), taught, say)
+    say("Writing the page ...")
     folder = course / FOLDER
     folder.mkdir(exist_ok=True)
     for name, rows in tables(found).items():
