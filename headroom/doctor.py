@@ -1,7 +1,8 @@
 """Says what is wrong with an installation and how to mend it: `make doctor`, or `python -m headroom doctor`.
 
-A line for each thing: ✓ it is there; ✗ the course needs it, and the line says what to do; – only grading or the tests
-need it. Standard library alone until a line tries a package: where the environment is broken, any Python runs this.
+A line for each thing: ✓ it is there; ✗ the course needs it, and the line says what to do; – it is not there, and only
+grading a class or the tests need it. What a student needs comes first. Standard library alone until a line tries a
+package: where the environment is broken, any Python runs this.
 """
 
 import ctypes
@@ -44,17 +45,25 @@ def main(course: Path = COURSE) -> int:
     missing = [line for line in lines if line.mark == MISSING]
     for line in [*missing, *(line for line in lines if line.mark != MISSING)]:
         print(line.mark, line.sentence, flush=True)
+    if (course / "tests").is_dir():  # not in the copy that students get
+        print("\nFor grading a class, and for the tests; of no concern to a student:")
+        for line in beyond(course):
+            print(line.mark, line.sentence, flush=True)
     return 1 if missing else 0
 
 
 def examine(course: Path) -> Iterator[Line]:
-    """Look at one thing after the other; the packages only where they are."""
+    """Look at what everybody needs, one thing after the other; the packages only where they are."""
     yield python()
     yield packages(course)
     yield disk(course)
     yield from torch()
     yield lab(course)
     yield from (extensions(name, imports) for name, imports in (("widgets", "anywidget"), ("nbgrader", "nbgrader")))
+
+
+def beyond(course: Path) -> Iterator[Line]:
+    """Look at what only grading and the tests need."""
     yield from isolation(course)
     yield chromium()
     yield node(course)

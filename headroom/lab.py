@@ -125,6 +125,7 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
             [str(course / "jupyter" / "student"), os.environ["JUPYTER_CONFIG_PATH"]]
         )
 
+    print("Starting JupyterLab; its address comes in some seconds ...", flush=True)
     # Imported only now: Jupyter reads these variables as it is imported.
     from headroom.start_page import standing
 

@@ -141,7 +141,7 @@ def test_what_is_broken_is_named(
     assert len(found) == 1 and found[0].startswith(mark), "\n".join(lines)
     if mark == "✗":
         assert status == 1
-        marks = [line[0] for line in lines]
+        marks = [line[0] for line in lines if line[:1] in ("✗", "✓", "–")]
         assert marks == sorted(marks, key="✗".__ne__), "what is broken comes first"
 
 
@@ -149,6 +149,16 @@ def test_what_is_broken_is_named(
 def test_a_sound_installation_gets_no_cross(course: Path, capsys: pytest.CaptureFixture) -> None:
     assert doctor.main(course) == 0
     assert "✗" not in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the environment in these tests is a shell script")
+def test_a_student_is_told_nothing_of_grading(course: Path, capsys: pytest.CaptureFixture) -> None:
+    doctor.main(course)
+    everybody, _, instructors = capsys.readouterr().out.partition("\n\n")
+    assert "bubblewrap" in instructors and "bubblewrap" not in everybody
+    shutil.rmtree(course / "tests")  # as in the copy that students get
+    assert doctor.main(course) == 0
+    assert capsys.readouterr().out == f"{everybody}\n"
 
 
 def test_it_runs_without_any_package() -> None:
