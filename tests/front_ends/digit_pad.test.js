@@ -54,7 +54,7 @@ test("an answer is fresh when it is of these pixels and this mistake", () => {
 
 test("what a model reads, in words", () => {
   assert.deepEqual(ranked([0.1, 0.7, 0.2]), [1, 2, 0]);
-  assert.equal(sayModel(facts, reading, 0, null), "The model reads a 1 (0.80), fairly sure, then a 2 (0.15).");
+  assert.equal(sayModel(facts, reading, 0, null), "The model reads a 1 (fairly sure, 0.80), then a 2 (0.15).");
   assert.equal(sayModel(facts, { error: "It fails." }, 1, "slip"), "With the mistake “a slip” it gives no answer: It fails.");
   assert.equal(sayExample(facts, 0), "an 8 (example 1)");
   assert.equal(sayExample({ labels: null }, 1), "example 2");

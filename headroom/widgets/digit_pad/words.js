@@ -50,7 +50,9 @@ export function titleOf({ mistakes }, name) {
 /** @param {T.Reading} _ */
 function sayGuess({ probabilities }) {
   const [first, second] = ranked(probabilities);
-  return `${a(first)} (${number(probabilities[first])}), ${sure(probabilities[first])}, then ${a(second)} (${number(probabilities[second])})`;
+  const best = `${a(first)} (${sure(probabilities[first])}, ${number(probabilities[first])})`;
+  const next = number(probabilities[second]);
+  return next === number(0) ? best : `${best}, then ${a(second)} (${next})`;
 }
 
 /** What one model reads, in a clause; the second has a mistake.
