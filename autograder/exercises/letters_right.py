@@ -22,16 +22,25 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 
 def _case(
-    label: str, rng: np.random.Generator, lengths: list[int], n_tokens: int, end: int, visible: bool = False
+    label: str,
+    rng: np.random.Generator,
+    lengths: list[int],
+    n_tokens: int,
+    end: int,
+    visible: bool = False,
+    stops: int = -1,
 ) -> Case:
-    """A model that writes letter after letter of a circle, and words that leave the circle near their beginning."""
+    """A model that writes letter after letter of a circle, and words that leave the circle near their beginning.
+
+    At letter number `stops` of the circle it ends a word, unless words are longer than the whole circle.
+    """
     letters = [token for token in range(n_tokens) if token != end]
     after = rng.permutation(letters)
     table = rng.uniform(-2.0, 2.0, (n_tokens, n_tokens))
     table[after, np.roll(after, -1)] += 6.0
     table[end, after[0]] += 6.0  # what it would write after an end, if it were asked
-    if max(lengths) <= n_tokens:  # else it goes round and round, to the end of the longest word
-        table[after[-1], end] += 12.0
+    if max(lengths) <= n_tokens or stops >= 0:  # else it goes round and round, to the end of the longest word
+        table[after[stops], end] += 12.0
     following = table.argmax(1)
     words = np.full((len(lengths), max(lengths)), end)
     for row, length in enumerate(lengths):
@@ -51,17 +60,18 @@ AXES = (
     Axis("n_tokens", least=4, most=9),
     Choice("lengths", ("equal", "longest first", "longest last")),
     Choice("end", ("the first id", "the last id", "another id")),
+    Choice("model", ("writes on", "ends early")),
 )
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
-    words, letters, n_tokens, kind, end = sizes.values()
+    words, letters, n_tokens, kind, end, model = sizes.values()
     lengths = np.full(words, letters)
     if kind != "equal":
         lengths = np.sort(rng.integers(2, letters + 1, words))[:: -1 if kind == "longest first" else 1].copy()
         lengths[0 if kind == "longest first" else -1] = letters
     ends = {"the first id": 0, "the last id": n_tokens - 1, "another id": n_tokens // 2}
-    return _case("", rng, lengths.tolist(), n_tokens, ends[end])
+    return _case("", rng, lengths.tolist(), n_tokens, ends[end], stops=2 if model == "ends early" else -1)
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:

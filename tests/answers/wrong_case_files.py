@@ -1142,3 +1142,14 @@ def ends_with_0_too(table, words, end):
     written = write(table, words, end)
     asked = asked_for(words, end) & (words[:, :-1] != 0)
     return written, (written == words)[:, 1:][asked].float().mean()
+
+
+@answers("letters_right")
+def narrower_where_all_have_ended(table, words, end):
+    columns = [words[:, 0]]
+    while len(columns) < words.size(1) and not (columns[-1] == end).all():
+        columns.append(torch.where(columns[-1] == end, end, table.argmax(dim=-1)[columns[-1]]))
+    written = torch.stack(columns, dim=1)
+    width = written.size(1)
+    asked = asked_for(words, end)[:, : width - 1]
+    return written, (written == words[:, :width])[:, 1:][asked].float().mean()
