@@ -72,12 +72,14 @@ def _mapping(tensors: list[tuple[str | None, Tensor]], wanted: dict[str, int], s
 def roles(build: Build) -> reading.Roles:
     """The four maps, as "q_weight" and so on."""
     d_model, n_heads, n_groups = build
+    heads = n_heads, d_model // n_heads
     found = {}
     for name, role in multi_head.roles((d_model, n_heads)).items():
-        if name[0] in "kv":
-            shape = (rows(build)["k"], *role.shape[1:])
-            role = replace(role, shape=shape, sides=((n_groups, d_model // n_heads), *role.sides[1:]))
-        found[name] = role
+        narrow, cut = name[0] in "kv", (n_groups, *heads[1:])
+        if not narrow:  # the heads of a group may lie together
+            cut = n_groups, n_heads // n_groups, *heads[1:]
+        shape = (rows(build)["k"], *role.shape[1:]) if narrow else role.shape
+        found[name] = replace(role, shape=shape, sides=tuple(cut if side == heads else side for side in role.sides))
     return found
 
 

@@ -209,10 +209,10 @@ def adopt(comparison: Comparison) -> Comparison:
 def unread(comparison: Comparison) -> str:
     """That the parameters cannot be told apart, if they cannot, as a part of a sentence; else nothing."""
     exercise, run = comparison.trial.exercise, comparison.run
-    if exercise.roles is None or any(comparison.right):
+    missing = comparison.missing
+    if exercise.roles is None or (any(comparison.right) and not missing):
         return ""
     parameters, roles = run.parameters[0], exercise.roles(comparison.cases[0].build)
-    missing = comparison.missing
     if missing and not too_few(comparison):
         return f"I cannot tell which of your parameters are {role_names(run, missing)}"
     unsaid = set() if missing else reading.unsaid(parameters, roles)

@@ -154,7 +154,7 @@ def places(roles: Roles, sizes: set[int] | None = None) -> dict[int, list[Place]
         for head in range(sides[cut][0]):
             whole = np.stack([numbers_[name] for name in names]).reshape(len(names), *itertools.chain(*sides))
             axes = whole.take(head, 1 + cut)
-            lengths = ((1,) if several else ()) + (1,) * len(sides)
+            lengths = ((1,) if several else ()) + tuple(len(side) - (at == cut) for at, side in enumerate(sides))
             for order in _axis_orders(lengths):
                 add(Key(kinds, True, order), layer, head, axes if several else axes[0])
     return found

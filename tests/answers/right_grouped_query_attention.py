@@ -267,3 +267,42 @@ class FusedByGroupInAMatrix(FusedByGroup):
 
     def proj(self, x):
         return x @ self.Wo
+
+
+class OneGroup(nn.Module):
+    """The heads that share a key and a value, with the columns of the last map that read them."""
+
+    def __init__(self, d_model, d_head, members):
+        super().__init__()
+        self.d_head, self.members = d_head, members
+        self.q = nn.Linear(d_model, members * d_head)
+        self.kv = nn.Linear(d_model, 2 * d_head)
+        self.o = nn.Linear(members * d_head, d_model, bias=False)
+
+    def attend(self, x, k, v, mask):
+        q = self.q(x).unflatten(-1, (self.members, self.d_head)).transpose(1, 2)
+        scores = q @ k.unsqueeze(1).transpose(2, 3) / self.d_head**0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask == False, float("-inf"))  # noqa: E712
+        return self.o((scores.softmax(3) @ v.unsqueeze(1)).transpose(1, 2).flatten(2))
+
+
+@answers("GroupedQueryAttention")
+class AModuleForEachGroup(nn.Module):
+    def __init__(self, d_model, n_heads, n_groups):
+        super().__init__()
+        self.members = n_heads // n_groups
+        self.groups = nn.ModuleList([OneGroup(d_model, d_model // n_heads, self.members) for _ in range(n_groups)])
+
+    def forward(self, x, mask=None, cache=None):
+        k, v = zip(*[group.kv(x).chunk(2, dim=-1) for group in self.groups], strict=True)
+        k, v = torch.stack(k, 1), torch.stack(v, 1)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        total = 0
+        for i, group in enumerate(self.groups):
+            own = mask
+            if mask is not None and mask.dim() > 2 and mask.size(-3) > 1:
+                own = mask[..., i * self.members : (i + 1) * self.members, :, :]
+            total = total + group.attend(x, k[:, i], v[:, i], own)
+        return total
