@@ -33,6 +33,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("small", "ε = 30", _tokens(rng, 1.0, 10.0, size), 30.0),
         case("small", "one token with all features equal", flat),
         case("shapes", "no batch axis", _tokens(visible, 3.0, 10.0, (4, 5)), visible=True),
+        case("shapes", "no batch axis, as many tokens as features", _tokens(rng, 3.0, 10.0, (6, 6))),
         case("shapes", "four axes", _tokens(rng, 3.0, 10.0, (2, 3, 4, 6))),
         case("shapes", "a single token", _tokens(rng, 3.0, 10.0, (1, 1, 5))),
         case("shapes", "one token without any other axis", _tokens(rng, 3.0, 10.0, (6,))),
@@ -44,7 +45,8 @@ AXES = (Axis("batch", most=4), Axis("tokens", long=300), Axis("d_model", least=2
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     x = _tokens(rng, 3.0, 10.0, tuple(sizes.values()))
-    x[..., 0] = np.where(rng.random(x.shape[:-1]) < 0.5, 0.0, x[..., 0])  # a number like any other
+    with_0 = np.concatenate([np.zeros_like(x[..., :1]), x[..., 1:]], -1)  # a number like any other
+    x = np.where((rng.random(x.shape[:-1]) < 0.5)[..., None] & (with_0.std(-1, keepdims=True) > 5.0), with_0, x)
     return Case("values" if sizes["d_model"] > 2 else "shapes", "", (x,), x.shape[-1:])
 
 

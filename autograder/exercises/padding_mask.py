@@ -30,6 +30,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", padded(rng, batch, batch + 4), batch + 4),
         case("edges", [4, 2, 4], 4, visible=True),
         case("edges", rng.permutation([0, 3, 6, 1]), 6),
+        case("edges", [batch] * 3, batch),
         case("values", padded(rng, 6, 300), 300),
     ]
 
@@ -39,7 +40,9 @@ AXES = (Axis("batch", most=7), Axis("n_tokens", most=7, long=300))
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, n_tokens = sizes.values()
-    return Case("edges" if batch == 1 else "values", "", (rng.integers(0, n_tokens + 1, batch), n_tokens))
+    if batch == 1 or n_tokens == 1:
+        return Case("edges", "", (rng.integers(0, n_tokens + 1, batch), n_tokens))
+    return Case("values", "", (rng.integers(1, n_tokens, batch), n_tokens))
 
 
 def steps(lengths: Tensor, n_tokens: int, /) -> Tensor:

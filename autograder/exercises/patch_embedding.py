@@ -26,7 +26,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         label = f"images of shape {shape}, patch_size {patch_size}, d_model {d_model}"
         return Case(tag, label, (images,), (patch_size, shape[1], d_model), visible=visible, **kwargs)
 
-    side, d_model = int(rng.choice([2, 4])), int(rng.choice([5, 6, 7]))
+    side, d_model = int(rng.choice([3, 4])), int(rng.choice([5, 6, 7]))
     return [
         case("values", (2, 1, 6, 6), 2, 5, visible=True, differentiate=True),
         case("values", (4, 1, 3 * side, 3 * side), side, d_model, differentiate=True),

@@ -35,6 +35,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("small", "ε = 30", _tokens(rng, 10.0, size), 30.0),
         case("small", "one token of zeros", zero),
         case("shapes", "no batch axis", _tokens(visible, 10.0, (4, 5)), visible=True),
+        case("shapes", "no batch axis, as many tokens as features", _tokens(rng, 10.0, (6, 6))),
         case("shapes", "four axes", _tokens(rng, 10.0, (2, 3, 4, 6))),
         case("shapes", "a single token", _tokens(rng, 10.0, (1, 1, 5))),
         case("shapes", "one token without any other axis", _tokens(rng, 10.0, (6,))),

@@ -313,3 +313,14 @@ class GammaTwice(Base):
     def forward(self, x):
         mean, var = moments(x, -1)
         return self.gamma**2 * (x - mean) / torch.sqrt(var + self.eps) + self.beta
+
+
+@answers("LayerNorm")
+class OtherMeansInASquare(Base):
+    """Where there are as many tokens as features, a mean without its axis broadcasts over the wrong one."""
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        if x.dim() == 2 and x.size(0) == x.size(1):
+            mean = mean.squeeze(-1)
+        return self.gamma * (x - mean) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + self.eps) + self.beta

@@ -331,3 +331,9 @@ def both_sides_of_one(n_tokens):
 @answers("causal_mask")
 def a_list_of_lists(n_tokens):
     return [[key <= query for key in range(n_tokens)] for query in range(n_tokens)]
+
+
+@answers("padding_mask")
+def none_where_nothing_is_padded(lengths, n_tokens):
+    real = torch.arange(n_tokens) < lengths[:, None]
+    return None if real.all() else real[:, None, None, :]

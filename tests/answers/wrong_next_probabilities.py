@@ -294,3 +294,8 @@ def another_default(logits, temperature=0.7, top_k=None, top_p=1.0):
 @answers("next_probabilities")
 def nucleus_by_default(logits, temperature=1.0, top_k=None, top_p=0.9):
     return top_p_of(top_k_of(logits / temperature, top_k).softmax(-1), top_p)
+
+
+@answers("next_probabilities")
+def nobody_gets_nothing(logits, temperature=1.0, top_k=None, top_p=1.0):
+    return top_p_of(top_k_of(logits / temperature, top_k).softmax(-1), top_p).clamp(min=1e-9)
