@@ -4,23 +4,11 @@ import numpy as np
 
 from autograder.covering import Axis
 from autograder.exercise import Case
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, operations
 from headroom.reference import by_hand
 
-# What others have that does the differentiating, or the layer backwards, by what runs.
-AUTOGRAD = frozenset(
-    {
-        "backward",
-        "grad",
-        "_softmax_backward_data",
-        "native_layer_norm_backward",
-        "softmax",
-        "_softmax",
-        "layer_norm",
-        "native_layer_norm",
-        "scaled_dot_product_attention",
-    }
-)
+# What others have that does the differentiating, or the layer, forwards and backwards, by what runs.
+AUTOGRAD = operations("softmax|(layer|batch|group|instance|rms)_norm|attention|attn") | {"backward", "grad"}
 AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
 
 OVERWRITTEN = mistake(

@@ -26,7 +26,7 @@ def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake
 
 
 def operations(words: str) -> frozenset[str]:
-    """The names of all operations of PyTorch in which a regular expression is found."""
+    """The names of all operations of PyTorch, in whatever library of it, in which a regular expression is found."""
     known = torch._C._dispatch_get_all_op_names()  # pyright: ignore[reportPrivateUsage]  # there is no other list
-    names = (name.removeprefix("aten::").partition(".")[0] for name in known if name.startswith("aten::"))
+    names = (name.partition("::")[2].partition(".")[0] for name in known)
     return frozenset(name for name in names if re.search(words, name))

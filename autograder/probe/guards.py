@@ -1,6 +1,7 @@
 """What surrounds the student's code while it runs: limits, a watch, and a world that is the same before and after."""
 
 import contextlib
+import functools
 import io
 import os
 import signal
@@ -47,18 +48,29 @@ def forbidding(names: list[str]) -> Generator[None]:
         return stopped
 
     scoped_library = torch.library._scoped_library  # pyright: ignore[reportPrivateUsage]  # torch has no public one
-    with scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+    with contextlib.ExitStack() as stack, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of every operation that is replaced
-        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]  # as above
-        for name in names:
-            packet = getattr(torch.ops.aten, name, None)
-            for overload in packet.overloads() if packet else ():
-                operation = getattr(packet, overload)
-                with contextlib.suppress(RuntimeError):  # a name that torch.jit has, and the dispatcher has not
-                    for key in BACKENDS:
-                        if has_kernel(operation.name(), key):
-                            library.impl(operation, stop(name), key)
+        libraries = {}
+        for space, operation, key in _kernels(tuple(names)):
+            if space not in libraries:
+                libraries[space] = stack.enter_context(scoped_library(space, "IMPL"))
+            libraries[space].impl(operation, stop(operation.partition(".")[0]), key)
         yield
+
+
+@functools.cache
+def _kernels(names: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """What runs operations of these names: library, operation with its overload, kind of tensor."""
+    registered = torch._C._dispatch_get_all_op_names()  # pyright: ignore[reportPrivateUsage]  # as above
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]
+    found = (name.partition("::") for name in registered)
+    return [
+        (space, operation, key)
+        for space, _, operation in found
+        if operation.partition(".")[0] in names
+        for key in BACKENDS
+        if has_kernel(f"{space}::{operation}", key)
+    ]
 
 
 class Watchdog:
