@@ -111,6 +111,25 @@ def test_links_pipes_and_what_is_too_much_stay_where_they_are(course: Path, capl
     }
 
 
+@pytest.mark.parametrize("stamp", [b"garbage \xff", b"garbage", b"", None, "a folder"])
+def test_a_stamp_that_says_no_time_ends_nothing(course: Path, stamp: bytes | str | None) -> None:
+    """Attack: nbgrader reads it when the next submissions are collected, and ends there for the whole class."""
+    folder = submit(course, ME, "10:00:00", "first")
+    (folder / "timestamp.txt").unlink()
+    if isinstance(stamp, bytes):
+        (folder / "timestamp.txt").write_bytes(stamp)
+    elif stamp is not None:
+        (folder / "timestamp.txt").mkdir()
+        (folder / "timestamp.txt" / "x").write_text("x")
+    collect(course)
+    kept = course / "submitted" / ME / "lab1" / "timestamp.txt"
+    assert kept.read_text().startswith("2026-11-20 10:00:00")
+    kept.write_bytes(b"garbage \xff")  # as an earlier version took it
+    submit(course, ME, "11:00:00", "second")
+    assert collect(course, update=True)[f"{ME}/lab1/first.ipynb"] == "second"
+    assert kept.read_text().startswith("2026-11-20 11:00:00")
+
+
 def test_a_time_that_is_not_that_of_writing_is_said(course: Path, caplog: pytest.LogCaptureFixture) -> None:
     submit(course, ME, "00:00:01").rename(
         course / "exchange" / "course" / "inbound" / f"{ME}+lab1+2020-01-01 00:00:01 UTC+x"

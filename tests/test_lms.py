@@ -170,6 +170,16 @@ def test_an_export_of_moodle(course: Path) -> None:
     assert when == datetime(2026, 11, 22, 9, 30).astimezone(UTC).replace(tzinfo=None) and remarks == []
 
 
+def test_a_folder_in_the_place_of_the_time_ends_nothing(course: Path) -> None:
+    """Attack: what the grader writes itself could not be written, and the rest of the class was left out."""
+    enrolled(course, MOODLE_PEOPLE)
+    name = next(one for one in FROM_MOODLE if one.startswith("Dan"))
+    mine = {name: b"dan's", f"{name.rpartition('/')[0]}/Timestamp.TXT/x.txt": b"x"}
+    left = lms.collect(course, "lab1", zipped(course / "all.zip", FROM_MOODLE | mine), print)
+    assert there(course)["zoe/lab1/first.ipynb"] == "zoe's" and there(course)["dan/lab1/first.ipynb"] == "dan's"
+    assert any("does not say when something was handed in" in line for line in left)
+
+
 def test_the_latest_wins_over_what_is_there_already(course: Path) -> None:
     enrolled(course, MOODLE_PEOPLE)
     name = next(iter(FROM_MOODLE))

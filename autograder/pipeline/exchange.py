@@ -73,6 +73,22 @@ class CollectOwn(ExchangeCollect):
         in_time = [one for one in records if due and one["timestamp"] <= due]
         return max(in_time or records, key=lambda one: one["timestamp"])
 
+    def copy_files(self) -> None:
+        """Collect what was found. nbgrader reads the times in submitted/, and one that is none would end it for all."""
+        course: Any = self.coursedir
+        for record in self.src_records:
+            there = Path(course.format_path(course.submitted_directory, record["username"], course.assignment_id))
+            if os.path.lexists(there / intake.STAMP) and intake.handed_in_at(there)[0] is None:
+                self._remove(there / intake.STAMP)
+        super().copy_files()
+
+    def _remove(self, stamp: Path) -> None:
+        self.log.error("%s says no time of handing in, and is left out.", stamp)
+        if stamp.is_dir() and not stamp.is_symlink():
+            shutil.rmtree(stamp)
+        else:
+            stamp.unlink()
+
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
         """Copy the plain files of a submission that are its owner's, up to the bounds of what is graded."""
         owner, left, count = os.lstat(src).st_uid, intake.MAX_SUM, 0
@@ -91,6 +107,12 @@ class CollectOwn(ExchangeCollect):
                 left, count = left - len(data), count + 1
                 (Path(dest) / within).mkdir(parents=True, exist_ok=True)
                 (Path(dest) / within / name).write_bytes(data)
+        stamp, record = Path(dest, intake.STAMP), self._path_to_record(src)
+        if intake.handed_in_at(Path(dest))[0] is None:
+            if os.path.lexists(stamp):
+                self._remove(stamp)
+            # The folder's name says it, too.
+            stamp.write_text(f"{record['timestamp'].isoformat(' ', 'microseconds')} UTC\n", encoding="utf-8")
 
 
 class ReleaseOwn(ExchangeReleaseFeedback):

@@ -4,6 +4,7 @@ Names and files in such an export are students' own. Nothing is unpacked: member
 roster are read up to bounds, and written under names that were looked at.
 """
 
+import errno
 import functools
 import lzma
 import os
@@ -31,6 +32,7 @@ from autograder.pipeline.standing import released, standings
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}  # not of a file's name
 MAX_PART = 255  # bytes of a file's or a folder's name that file systems take
 SHOWN = 300  # characters of a name in a list
 # What stands between a student's name and a file's, both of which are the student's own. In Moodle, the name is that of
@@ -265,7 +267,8 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
         name = f"{max(within, key=len)}.ipynb" if within else name
         called = own if own != name else ""
     where = PurePosixPath(*PurePosixPath(name.replace("\\", "/")).parts).as_posix()
-    if form and where.casefold() == intake.STAMP:  # Attack: to say oneself when one handed in
+    stamp, *below = PurePosixPath(where.casefold()).parts
+    if stamp == intake.STAMP and (form or below):  # Attack: to say oneself when one handed in, or that nobody can
         return f"{shown}: a student's own file does not say when something was handed in", None
     # Canvas writes a zip as it is asked for, and files are copied: only Moodle's times are those of handing in.
     time = member.time if form is MOODLE else None
@@ -316,7 +319,9 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
                 return f"{piece.name[:SHOWN]} is both a file and a folder"
             except OSError as problem:
-                raise Failed(f"{path} cannot be written: {problem.strerror}.") from None
+                if problem.errno in OF_THE_DISK:
+                    raise Failed(f"{path} cannot be written: {problem.strerror}.") from None
+                return f"{piece.name[:SHOWN]} cannot be written: {problem.strerror}"
         if when:
             (fresh / intake.STAMP).write_text(f"{when.isoformat(' ', 'seconds')} UTC\n", encoding="utf-8")
         target.parent.mkdir(parents=True, exist_ok=True)
