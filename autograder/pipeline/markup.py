@@ -84,9 +84,10 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 @dataclass
 class Allowance:
-    """What a page may still hold: characters to be read as Markdown or HTML, of plain text, and of pictures."""
+    """What a page may still hold: characters to be read as Markdown or HTML, of HTML, of plain text, of pictures."""
 
     markup: int = 200_000
+    html: int = 4_000_000  # Markdown may become a thousand times as long
     text: int = 2_000_000
     pictures: int = 12_000_000
 
@@ -223,9 +224,10 @@ class Pictures:
     """The pictures of one text: embedded ones are taken out before it is parsed, and put back where an <img> is."""
 
     def __init__(self, allowance: Allowance, attachments: Mapping[str, Any] | None = None) -> None:
-        self._allowance, self._attachments = allowance, attachments or {}
+        self.allowance, self._attachments = allowance, attachments or {}
         self._embedded: list[tuple[str, str]] = []
         self._shown: dict[str, str | None] = {}
+        self.left_out = 0
 
     def take_out(self, source: str) -> str:
         """The text with short names in place of embedded pictures."""
@@ -237,23 +239,23 @@ class Pictures:
         return EMBEDDED.sub(name, source)
 
     def address(self, name: str) -> str | None:
-        """What an <img> of this name loads: the picture itself, or nothing."""
+        """What an <img> of this name loads: the picture itself, as often as there is room for it, or nothing."""
+        address = self._shown.get(name)
         if name not in self._shown:
-            self._shown[name] = self._find(name)
-        return self._shown[name]
-
-    @property
-    def left_out(self) -> int:
-        return sum(address is None for address in self._shown.values())
+            address = self._shown[name] = self._find(name)
+        elif address is not None and not self.allowance.take("pictures", len(address)):
+            address = None
+        self.left_out += address is None
+        return address
 
     def _find(self, name: str) -> str | None:
         scheme, _, rest = name.partition(":")
         if scheme == "picture" and rest.isdecimal() and len(rest) < 9 and int(rest) < len(self._embedded):
-            return picture(*self._embedded[int(rest)], self._allowance)
+            return picture(*self._embedded[int(rest)], self.allowance)
         forms = self._attachments.get(unquote(rest)) if scheme == "attachment" else None
         if isinstance(forms, dict):
             for mime, data in forms.items():
-                if isinstance(data, str) and (address := picture(mime, data, self._allowance)):
+                if isinstance(data, str) and (address := picture(mime, data, self.allowance)):
                     return address
         return None
 
@@ -286,6 +288,8 @@ def _clean(source: str, pictures: Pictures) -> str | None:
     """HTML with what is allowed only; None where there is too much markup to be parsed."""
     tags = source.count("<")
     if tags > MAX_TAGS or tags * len(REOPENED.findall(source)) > MAX_REOPENED:
+        return None
+    if not pictures.allowance.take("html", len(source)):
         return None
 
     spanned = 0
