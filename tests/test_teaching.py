@@ -285,6 +285,19 @@ def test_a_lab_whose_source_has_changed_since_it_was_made_is_known(
         labs.chosen(course, ["lab9"])
 
 
+def test_points_that_the_text_does_not_name_are_said(tmp_path: Path) -> None:
+    for path in (REPOSITORY / "solutions").glob("*/*.ipynb"):
+        assert labs.unsaid_points(path) == []
+    path = next((REPOSITORY / "solutions").glob("lab04*/*.ipynb"))
+    notebook = nbformat.read(path, as_version=4)
+    (cell,) = (cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("points") == 10)
+    cell.metadata.nbgrader.points = 20
+    nbformat.write(notebook, tmp_path / "layer_norm.ipynb")
+    assert labs.unsaid_points(tmp_path / "layer_norm.ipynb") == [
+        "the cell 'check-layer-norm' gives 20 points, and the lab's text does not say so."
+    ]
+
+
 def command(course: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "autograder", *arguments], cwd=course, capture_output=True, text=True, check=False

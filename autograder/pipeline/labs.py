@@ -70,11 +70,29 @@ def generate(
         for path in (path for lab in labs for path in (course / "labs" / lab).rglob("*.ipynb")):
             path.write_text(tidy(path.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 
+    for path in (path for lab in labs for path in sorted((course / "solutions" / lab).glob("*.ipynb"))):
+        for sentence in unsaid_points(path):
+            say(f"{path.parent.name}: {sentence}")
     made = _made(course) | {lab: _digest(course, lab) for lab in labs}
     (course / MADE).parent.mkdir(exist_ok=True)
     (course / MADE).write_text(json.dumps(made), encoding="utf-8")
     kept = {lab: sorted({*before, *_prints(course, lab)}) for lab, before in prints.items()}
     (course / RELEASED).write_text(json.dumps(kept), encoding="utf-8")
+
+
+def unsaid_points(path: Path) -> list[str]:
+    """The points of graded cells that a lab's text does not name, as sentences, if it names any at all."""
+    cells = nbformat.read(path, as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    told = {float(number) for number in re.findall(r"\b(\d+(?:\.\d+)?) points?\b", prose)}
+    given = {
+        about.grade_id: about.points for cell in cells if (about := cell.metadata.get("nbgrader", {})).get("points")
+    }
+    return [
+        f"the cell {name!r} gives {points:g} points, and the lab's text does not say so."
+        for name, points in given.items()
+        if told and points not in told
+    ]
 
 
 def changed(course: Path, labs: list[str]) -> list[str]:
