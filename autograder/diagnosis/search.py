@@ -236,7 +236,8 @@ class _Search:
     def _solved(self) -> Iterator[Edit]:
         """Unknown factors: solved for in one case, named by sizes that give them, held against all other cases."""
         i = self.order[0]
-        if self.observed[i].outputs is None:
+        outputs = self.observed[i].outputs
+        if outputs is None or all(part.dtype == bool for part in outputs):  # which many factors give
             return
         say = Speaker(self.program)
         for here in everywhere(self.program):

@@ -55,7 +55,7 @@ def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Genera
 
 OVERWRITTEN = mistake(
     "multi_head_self_attention.overwritten",
-    "Look for `/=`, `*=`, `+=` or a method whose name ends in an underscore.",
+    "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
     costs=("contract",),
 )

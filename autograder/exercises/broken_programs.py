@@ -11,6 +11,6 @@ from autograder.exercises.known import mistake
 KEPT = Criterion("contract", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
 OVERWRITTEN = mistake(
     "sequence_loss.overwritten",
-    "Look for an assignment into a slice, `+=`, or a method whose name ends in an underscore.",
+    "Look for an assignment into a slice, `+=`, `-=` and the like, or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
 )

@@ -200,6 +200,6 @@ UNREGISTERED = mistake(
 )
 OVERWRITTEN = mistake(
     "multi_head_self_attention.overwritten",
-    "Look for `+=`, `*=` or a method whose name ends in an underscore.",
+    "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
     sign=lambda seen: seen.input_changed,
 )

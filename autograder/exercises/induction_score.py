@@ -68,7 +68,7 @@ def steps(weights: Annotated[Tensor, "batch layers heads tokens keys"], length: 
 MISTAKES = (
     mistake(
         "sequence_loss.overwritten",
-        "Look for an assignment into a slice, `+=`, or a method whose name ends in an underscore.",
+        "Look for an assignment into a slice, `+=`, `-=` and the like, or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
     ),
     mistake(

@@ -73,7 +73,7 @@ MISTAKES = (
     ),
     mistake(
         "multi_head_self_attention.overwritten",
-        "Look for `+=` or a method whose name ends in an underscore.",
+        "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
         sign=lambda seen: seen.input_changed,
     ),
     mistake(

@@ -1,6 +1,7 @@
 """The verdict: what is earned, the headline, the mistakes that are recognised, the first difference."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from autograder.judging.criteria import Findings, judge_apart, judge_by_response
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.matching import compare, unread
 from autograder.judging.observing import follow_stages, locate, observe
-from autograder.judging.repeating import Repetition
+from autograder.judging.repeating import TRAINING, Repetition
 from autograder.judging.responding import hands_back_inputs
 from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
@@ -83,7 +84,13 @@ def _charge(findings: Findings, results: list[Result]) -> tuple[list[Result], tu
     uses_all = explanation.uses_all
     if hands_back_inputs(comparison):
         apart, uses_all = None, False
-    mistakes = signs + tuple(mistake for mistake in (cause.mistakes if cause else ()) if mistake not in signs)
+    named = tuple(mistake for mistake in (cause.mistakes if cause else ()) if mistake not in signs)
+    if cause and any(what.startswith(TRAINING) for what in findings.repetition.conditions):
+        named = tuple(replace(mistake, sentence=f"In evaluation mode: {mistake.sentence}") for mistake in named)
+    if findings.repetition.unsteady:
+        first = "every time that it is called first"
+        named = tuple(replace(m, sentence=m.sentence.replace("in every case", first)) for m in named)
+    mistakes = signs + named
     return points.charged(criteria, results, apart, cause.slips if cause else (), uses_all), mistakes
 
 
@@ -120,7 +127,7 @@ def _how_many_agree(findings: Findings, results: Sequence[Result], mistakes: tup
         return f"right, but {sentences[0]}."
     if all(right):
         return f"all results are right, but {next(r.note or r.title for r in results if not r.holds)}."
-    if not (any(right) or mistakes) and (reason := unread(comparison)):
+    if not mistakes and (reason := unread(comparison)):
         return f"{capitalised(reason)}: none of the ways to read them gives what your code returns."
     return f"{sum(right)} of {len(comparison.cases)} cases agree."
 

@@ -229,7 +229,8 @@ def properties(comparison: Comparison) -> tuple[tuple[str, bool], ...]:
     run, exercise = comparison.run, comparison.trial.exercise
     if all(outcome.output is None for outcome in run.outcomes):
         return ()
-    known = [] if _finite(comparison) else [("every value is finite", False)]
+    finite = _finite(comparison)
+    known = [] if finite else [("every value is finite", False)]
     for item in exercise.properties:
         answers = [
             item.holds(case, outcome.output if exercise.parts else outcome.output[0])
@@ -237,7 +238,8 @@ def properties(comparison: Comparison) -> tuple[tuple[str, bool], ...]:
             if outcome.output is not None and run.fits(i)
             if all(np.isfinite(part).all() for part in outcome.output)
         ]
-        if decided := [bool(answer) for answer in answers if answer is not None]:
+        decided = [bool(answer) for answer in answers if answer is not None]
+        if decided and (finite or not all(decided)):  # what holds of the finite ones alone is no comfort
             known.append((item.title, all(decided)))
     return tuple(known)
 

@@ -129,6 +129,8 @@ def known_mistakes(comparison: Comparison, unchanged: tuple[Parts | None, ...] |
 
     unchanged: what `right_but_for_sizes` gives; a mistake that changes nothing of it is not the reason.
     """
+    if all(comparison.right) and any(outcome.backward_error for outcome in comparison.run.outcomes):
+        return None  # what is wrong with the gradient is what was raised
     known = [mistake for mistake in comparison.trial.exercise.mistakes if mistake.computed]
     alone = [(mistake,) for mistake in known]
     pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]

@@ -15,6 +15,7 @@ from autograder.judging.replies import Arrays, StudentError
 from autograder.judging.wording import difference
 
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
+TRAINING = "in training mode"
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
 
 
@@ -58,7 +59,7 @@ def repeat(comparison: Comparison) -> Repetition:
             how = "where an input is not contiguous in memory, as a transposed one is, it"
             conditions.append(f"{how} {difference(error)} ({cases[i].label})")
         for i, error in _differing(comparison, order, training=True).items():
-            conditions.append(f"in training mode it {difference(error)} ({cases[i].label})")
+            conditions.append(f"{TRAINING} it {difference(error)} ({cases[i].label})")
         if not unsteady and not conditions:
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
