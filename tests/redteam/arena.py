@@ -218,7 +218,7 @@ def log(course: Path, round_: int = 0) -> str:
 
 def scores(course: Path) -> dict[str, float]:
     with (course / "grades.csv").open(encoding="utf-8", newline="") as file:
-        return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file) if row["status"] == "graded"}
+        return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file) if row["score"]}
 
 
 def pages(course: Path, student: str) -> str:
