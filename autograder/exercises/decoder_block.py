@@ -31,6 +31,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         x, memory = (source.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
         mask = masked("causal", batch, tokens, tokens, source) if "causal" in masks else None
         memory_mask = padding(source, batch, source_tokens) if "padding" in masks else None
+        if memory_mask is not None and "scale" in kwargs:  # then a hidden −10⁴ wins somewhere
+            memory_mask[:2] = np.arange(source_tokens) == 0
         inputs = (x, memory, mask, memory_mask)
         label = f"batch {batch}, {tokens} tokens, {source_tokens} source tokens, d_model {d_model}, {n_heads} heads"
         label += ", no mask" if not masks else f", {masks} mask" + ("s" if "and" in masks else "")
