@@ -54,6 +54,14 @@ def test_a_print_survives_json_that_turns_4_0_into_4() -> None:
     assert cell_print(cell("a", "x", points=4.0)) == cell_print(cell("a", "x", points=4))
 
 
+def test_points_of_any_size_and_kind_are_remarked_upon() -> None:
+    for points in (10**400, float("nan"), "4", [4.0], None, True, -(2**60)):
+        cells = handed_in()
+        cells["check"].metadata.nbgrader.points = points
+        (remark,) = restored(list(cells.values()), released(), frozenset({"x"}))
+        assert f"points {points!r} instead of 4.0" in remark.what
+
+
 def test_a_cell_from_an_earlier_release_is_no_difference_and_one_changed_since_is() -> None:
     cells = handed_in()
     earlier = frozenset(cell_print(one) for one in released().values())

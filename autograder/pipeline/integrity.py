@@ -96,7 +96,8 @@ def cell_print(cell: NotebookNode) -> str:
     about = cell.metadata.nbgrader
     points = about.get("points")
     values = [about.get("grade_id"), *(bool(about.get(key)) for key in ("grade", "solution", "task", "locked"))]
-    values += [float(points) if isinstance(points, int | float) else repr(points), cell.cell_type]
+    whole = isinstance(points, int) and abs(points) < 2**53  # JSON may hold 10.0 as 10, and any number of digits
+    values += [float(points) if whole else points, cell.cell_type]
     text = repr([*values, cell.source.strip() if about.get("locked") else ""])
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
