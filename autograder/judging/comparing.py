@@ -81,6 +81,11 @@ def as_parts(answer: Any) -> Parts:
     return answer if isinstance(answer, tuple) else (answer,)
 
 
+def arrays(parts: Parts) -> Arrays:
+    """The numbers of each part, without gradients."""
+    return tuple(part.detach().numpy() for part in parts)
+
+
 def reference(trial: Trial, i: int, weights: Weights) -> Parts | None:
     """The parts of the right answer to case i, differentiable; None if these weights allow none."""
     exercise = trial.exercise

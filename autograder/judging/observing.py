@@ -11,7 +11,7 @@ from torch import Tensor
 from autograder import location, reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import Description, Trial, call, describe, leaf
-from autograder.judging.comparing import Comparison, as_parts, differing, largest, near, reference
+from autograder.judging.comparing import Comparison, arrays, as_parts, differing, largest, near, reference, shapes
 from autograder.judging.matching import compare, role_names, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
@@ -44,7 +44,7 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
         outputs = run.outcomes[i].output
         if answer is None or outputs is None or not run.fits(i) or trial.cases[i].dtype != "float64":
             continue
-        expected = tuple(part.detach().numpy() for part in answer)
+        expected = arrays(answer)
         off = [
             np.zeros(part.shape, bool) if near(trial, i, got, part) else differing(got, part)
             for got, part in zip(outputs, expected, strict=True)
@@ -200,9 +200,9 @@ def _to_relate(comparison: Comparison) -> list[int]:
 
 def _huge(case: Case) -> bool:
     """Whether a case is too large, or its numbers are, to ask about it again and again."""
-    arrays = [value for value in case.inputs if isinstance(value, np.ndarray)]
-    size = max((largest(array) for array in arrays if array.dtype.kind == "f"), default=0)
-    return sum(array.size for array in arrays) > MAX_NUMBERS or size > MAX_LARGEST
+    given = [value for value in case.inputs if isinstance(value, np.ndarray)]
+    size = max((largest(array) for array in given if array.dtype.kind == "f"), default=0)
+    return sum(array.size for array in given) > MAX_NUMBERS or size > MAX_LARGEST
 
 
 def _sides(case: Case) -> list[int]:
@@ -229,8 +229,7 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
             answer = as_parts(function(comparison.cases[i].build, tuple(map(leaf, inputs)), weights))
     except Exception:  # these inputs may make no sense
         return None
-    arrays = tuple(part.detach().numpy() for part in answer)
-    return arrays if tuple(array.shape for array in arrays) == comparison.trial.shapes(i) else None
+    return arrays(answer) if shapes(answer) == comparison.trial.shapes(i) else None
 
 
 # --- Sizes -------------------------------------------------------------------------------------------------------

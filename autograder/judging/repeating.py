@@ -10,7 +10,7 @@ from torch import Tensor
 from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
-from autograder.judging.comparing import Comparison, Parts, all_gradient_gaps, largest, near, reference, same_shapes
+from autograder.judging.comparing import Comparison, all_gradient_gaps, arrays, largest, near, reference, same_shapes
 from autograder.judging.replies import Arrays, StudentError
 from autograder.judging.wording import difference
 
@@ -188,11 +188,10 @@ def _same(comparison: Comparison, i: int, again: Arrays, first: Arrays, dtype: s
     if not same_shapes(again, first):
         return False
     if comparison.run.fits(i):
-        off = _off_by_a_little(comparison, i)
-        return all(
-            near(comparison.trial, i, a, b, dtype) or (off > 0 and np.allclose(a, b, 0.0, 3 * off, equal_nan=True))
-            for a, b in zip(again, first, strict=True)
-        )
+        pairs = zip(again, first, strict=True)
+        different = [(a, b) for a, b in pairs if not near(comparison.trial, i, a, b, dtype)]
+        off = _off_by_a_little(comparison, i) if different else 0.0
+        return not different or (off > 0 and all(np.allclose(a, b, 0.0, 3 * off, equal_nan=True) for a, b in different))
     return all(np.allclose(a, b, 1e-4, 1e-4, equal_nan=True) for a, b in zip(again, first, strict=True))
 
 
@@ -202,15 +201,11 @@ def _off_by_a_little(comparison: Comparison, i: int) -> float:
     What is imprecise amplifies rounding: two results of it may lie as far apart as each is from the right one.
     """
     expected, first = comparison.expected[i], comparison.run.outcomes[i].output
-    if comparison.right[i] or expected is None or first is None or not same_shapes(first, _arrays(expected)):
+    if comparison.right[i] or expected is None or first is None or not same_shapes(first, arrays(expected)):
         return 0.0
-    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, _arrays(expected), strict=True)]
+    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, arrays(expected), strict=True)]
     gap = max(largest(got - right) if np.isfinite(got - right).all() else np.inf for got, right in pairs)
     return gap if gap < 0.01 * max(largest(right) for _, right in pairs) else 0.0
-
-
-def _arrays(parts: Parts) -> Arrays:
-    return tuple(part.detach().numpy() for part in parts)
 
 
 def _in_float32(comparison: Comparison, order: list[int]) -> list[str]:
@@ -267,9 +262,7 @@ def _survives_float32(comparison: Comparison, i: int) -> bool:
     narrow = replace(trial, inputs=(*trial.inputs[:i], inputs, *trial.inputs[i + 1 :]))
     answer = reference(narrow, i, {role: _single(weight) for role, weight in comparison.reading[i].items()})
     first = comparison.run.outcomes[i].output
-    return (
-        answer is None or first is None or _same(comparison, i, tuple(part.detach().numpy() for part in answer), first)
-    )
+    return answer is None or first is None or _same(comparison, i, arrays(answer), first)
 
 
 def _single(value: Any) -> Any:

@@ -54,9 +54,9 @@ def generate(
     """
     about = about or course_of(course)
     say("Reading the checks in solutions/ ...")
-    for lab in labs:
-        for path in sorted((course / "solutions" / lab).glob("*.ipynb")):
-            _refuse_unjudgeable(path, about)
+    sources = [path for lab in labs for path in sorted((course / "solutions" / lab).glob("*.ipynb"))]
+    for path in sources:
+        _refuse_unjudgeable(path, about)
     # nbgrader takes one lab or a pattern; starting it takes longer than making a lab.
     say("Starting nbgrader ...")
     log = _progress(labs, say)
@@ -70,7 +70,7 @@ def generate(
         for path in (path for lab in labs for path in (course / "labs" / lab).rglob("*.ipynb")):
             path.write_text(tidy(path.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
 
-    for path in (path for lab in labs for path in sorted((course / "solutions" / lab).glob("*.ipynb"))):
+    for path in sources:
         for sentence in unsaid_points(path):
             say(f"{path.parent.name}: {sentence}")
     made = _made(course) | {lab: _digest(course, lab) for lab in labs}
