@@ -10,6 +10,7 @@ benchmarks/results/grading.md (and grading-scores.md).
 """
 
 import argparse
+import ast
 import contextlib
 import importlib
 import inspect
@@ -59,15 +60,40 @@ def alone(text: str) -> str:
     return re.sub(r"^from tests\.answers\.(\w+) import (?:\([^)]*\)|.*)\n", included, text, flags=re.MULTILINE)
 
 
+def needed(text: str, name: str) -> str:
+    """Of a file's text, what a name needs, as a student would hand it in; "" where the file makes it in a loop."""
+    defining: dict[str, list[ast.stmt]] = {}
+    for statement in ast.parse(text).body:
+        match statement:
+            case ast.ClassDef() | ast.FunctionDef():
+                names = [statement.name]
+            case ast.Import() | ast.ImportFrom():
+                names = [(one.asname or one.name).split(".")[0] for one in statement.names]
+            case ast.Assign():
+                names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+            case _:
+                names = []
+        for one in names:
+            defining.setdefault(one, []).append(statement)
+    found, ahead = dict[str, int](), [name] if name in defining else []
+    while ahead:
+        for statement in defining.pop(ahead.pop(), ()):
+            found[ast.unparse(statement)] = statement.lineno
+            ahead += [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+    return "\n\n".join(sorted(found, key=lambda one: found[one]))
+
+
 def written(exercise: str, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Name and text of a cell for each of the suite's answers to an exercise."""
     for kind in kinds:
         for name, answer in found(kind):
             if name == exercise and inspect.isclass(answer) and not answer.__module__.endswith("by_a_stranger"):
-                text = alone(inspect.getsource(sys.modules[answer.__module__]))
+                text = needed(f"{MARK}\n{alone(inspect.getsource(sys.modules[answer.__module__]))}", answer.__name__)
+                if not text:
+                    continue
                 yield (
                     f"{kind}-{answer.__name__.lower()}",
-                    f"{MARK}\n{text}\n\nclass {exercise}({answer.__name__}):\n    pass\n",
+                    f"{text}\n\nclass {exercise}({answer.__name__}):\n    pass\n",
                 )
 
 

@@ -47,7 +47,10 @@ def main() -> int:
         if status := subprocess.run(installing, cwd=REPOSITORY).returncode:
             return status
         (REPOSITORY / "node_modules" / ".package-lock.json").touch()
-    return subprocess.run([npm, "run", "--silent", "check"], cwd=REPOSITORY).returncode
+    checked = subprocess.run([npm, "run", "--silent", "check"], cwd=REPOSITORY, capture_output=True, encoding="utf-8")
+    if checked.returncode:  # else it is a page of tests that have passed
+        print(checked.stdout, checked.stderr, sep="")
+    return checked.returncode
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from autograder.__main__ import main
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.cells import checked_name
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LABS = sorted((REPOSITORY / "labs").glob("*/*.ipynb"))

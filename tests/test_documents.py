@@ -3,9 +3,11 @@
 import argparse
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from nbgrader.apps import NbGraderApp
 
 from autograder.__main__ import main as autograder
@@ -77,6 +79,20 @@ def test_what_a_page_tells_to_type_is_understood(page: str, command: str, parsed
         assert all((REPOSITORY / word).exists() for word in words if word.startswith("tests/")), command
     elif program == "nbgrader":
         assert words[0] in NbGraderApp.subcommands, command
+
+
+def test_what_is_released_has_one_version_everywhere() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    headings = re.findall(
+        r"^## ([\d.]+) – (\S+)$", (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert headings[0] == (project, str(cited["date-released"])) and cited["version"] == project
+
+
+def test_the_first_page_counts_lectures_and_labs() -> None:
+    lectures, labs = (len(list((REPOSITORY / name).glob("[0-9l]*"))) for name in ("lectures", "labs"))
+    assert f"in {lectures} lectures and {labs} labs" in (REPOSITORY / "docs" / "start-here.md").read_text("utf-8")
 
 
 def test_each_benchmark_is_on_its_page_with_its_result_and_a_picture() -> None:

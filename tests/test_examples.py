@@ -25,7 +25,8 @@ from autograder.course import INSTALLED, NoCourse, course_of
 from autograder.diagnosis.vocabulary import mean, total
 from autograder.exercise import Exercise
 from autograder.judge import judge
-from autograder.pipeline.execute import JudgedExecute, checked_name
+from autograder.pipeline.cells import checked_name
+from autograder.pipeline.execute import JudgedExecute
 from autograder.quick import question
 from autograder.verdict import Verdict
 from headroom import notebooks

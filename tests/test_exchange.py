@@ -160,3 +160,32 @@ def test_a_secret_that_cannot_be_read_keeps_back_no_page_but_its_own(
         f"{key}.html": f"the page of {student}" for key, student in keys.items()
     }
     assert caplog.text.count("is not released") == 3
+
+
+def test_what_goes_or_is_exchanged_between_finding_and_copying_ends_nothing(
+    course: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: whoever may write in a folder can rename what lies in it."""
+    caplog.set_level(logging.ERROR)
+    find = CollectOwn.init_src
+    for clock, other in (("10:00:00", None), ("11:00:00", course / "solutions")):
+        folder = submit(course, ME, clock, "mine")
+
+        def taken_away(self: CollectOwn, folder: Path = folder, other: Path | None = other) -> None:
+            find(self)
+            folder.rename(course / folder.name)
+            if other:
+                folder.symlink_to(other)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CollectOwn, "init_src", taken_away)
+            assert collect(course) == {}
+        assert f"{folder.name}' is left out" in caplog.text
+        folder.unlink(missing_ok=True)
+    folder = submit(course, ME, "12:00:00", "somebody else's")
+    with monkeypatch.context() as patch:
+        owners = iter([ME])  # when it is found; then another's lies in its place
+        patch.setattr("autograder.pipeline.exchange._user", lambda number: next(owners, "ben"))
+        assert collect(course) == {}
+    assert "it belongs to 'ben' now" in caplog.text
+    assert collect(course) == {f"{ME}/lab1/first.ipynb": "somebody else's"}

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser
 from traitlets.config import Config
 
 from autograder.pipeline import markup
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.cells import checked_name
 from autograder.pipeline.feedback import FeedbackExporter, score_shown, write_index
 from autograder.pipeline.markup import TAGS, Allowance
 from autograder.pipeline.submission import read, restore

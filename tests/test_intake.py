@@ -312,6 +312,7 @@ def test_what_a_killed_grader_left_is_removed_and_what_a_running_one_has_is_not(
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_nothing_in_grades_is_computed(text: str) -> None:
-    assert harmless(text) == f"'{text}"
+def test_nothing_in_grades_is_computed_or_obeyed_by_a_terminal(text: str) -> None:
+    assert harmless(text) == f"'{intake.printable(text)}"
+    assert harmless("\x1b[2J\u202eEve") == "_[2J_Eve"
     assert harmless(-1.0) == -1.0 and harmless("a=b") == "a=b"

@@ -667,6 +667,34 @@ def test_a_loop_without_end_is_stopped_and_said():
     assert judged(hasty, lambda x: x > 0).passed  # nothing of the watchdog is left
 
 
+def test_what_a_busy_machine_delays_once_is_no_difference(monkeypatch):
+    """The first repeat does not end in time, and each that is made to find out why does."""
+    asked = []
+
+    def ask(request):
+        asked.append(probe.unpack(request)["do"])
+        reply = probe.answer(request, lambda x: x > 0)
+        if asked.count("look") > 1 or asked[-1] != "look":
+            return reply
+        slow = {"error": {"type": "TooSlow", "message": "2", "lines": []}, "printed": ""}
+        return probe.pack([slow for _ in probe.unpack(reply)])
+
+    assert judge(MASK, ask, 0).passed and asked.count("look") > 2
+
+
+def test_a_call_that_does_not_end_the_second_time_is_said_to():
+    calls = []
+
+    def forgetful(x):
+        calls.append(x)
+        while len(calls) > 3:
+            pass
+        return x > 0
+
+    verdict = judged(dataclasses.replace(MASK, seconds=0.5), forgetful)
+    assert not verdict.passed and "does not end within 0.5 s" in str(verdict)
+
+
 def test_a_loop_without_end_that_leaves_much_behind_is_stopped_and_said(monkeypatch):
     """The interrupt is heard at once; what the loop has made is given back after the next one would have come."""
     monkeypatch.setattr(guards, "AGAIN", 0.05)

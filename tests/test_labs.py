@@ -12,8 +12,8 @@ from autograder import probe
 from autograder.exercises import EXERCISES
 from autograder.judge import judge
 from autograder.pipeline import labs
+from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed
-from autograder.pipeline.execute import checked_name
 from tests.answers import found
 
 REPOSITORY = Path(__file__).resolve().parents[1]

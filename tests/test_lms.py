@@ -281,10 +281,23 @@ def test_a_name_in_canvas_that_may_end_in_two_places_is_whose_number_is_known(co
     assert [line.split(":")[0] for line in left] == ["oharazoë_102_103_556_first.ipynb"]
 
 
+def test_a_file_of_somebody_unknown_is_nobodys_even_if_it_is_called_as_canvas_calls_anothers(course: Path) -> None:
+    """Attack: Dan's number, and a later submission's, in the name of a file of one who is not in the roster yet."""
+    forged = "zedlate_77_102_x_101_999999_first.ipynb"
+    files = {"müllerdand_101_555_first.ipynb": b"dan's", forged: b"evil", f"LATE_{forged}": b"evil"}
+    enrolled(course, CANVAS)
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
+    assert sorted(line.split(":")[0] for line in left) == [f"LATE_{forged}", forged]
+
+
 def test_who_has_a_login_is_somebody_whatever_the_name(course: Path) -> None:
     """Attack: the name of Canvas's row of points, or of its test student, for oneself."""
     text = CANVAS + "Points Possible,105,u-5,mal,A,,\n" + '"Student, Test",106,u-6,tess,A,,\n'
     assert {"mal", "tess"} <= set(enrolled(course, text))
+    without = CANVAS + "Points Possible,107,,,A,,\n"  # nor has everybody a login
+    rows = filled(course, without.replace("lab1 (4711)", "Quiz"), ["lab1"])
+    assert [row["lab1"] for row in rows if row["ID"] == "107"] == [""]
     rows = filled(course, text.replace("lab1 (4711)", "Quiz"), ["lab1"])
     assert [row["lab1"] for row in rows if row["SIS Login ID"] == "mal"] == [""]
     told: list[str] = []

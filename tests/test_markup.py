@@ -283,6 +283,9 @@ def test_pictures_are_bounded_in_sum() -> None:
     allowance = Allowance(pictures=3 * len(PNG))
     shown = [markup.picture("image/png", PNG, allowance) for _ in range(5)]
     assert [one is not None for one in shown] == [True, True, True, False, False]
+    allowance = Allowance(pixels=3 * 4 * 4)  # what a browser draws, however small it shows them
+    shown = [markup.picture("image/png", PNG, allowance) for _ in range(5)]
+    assert [one is not None for one in shown] == [True, True, True, False, False]
 
 
 # --- Bounds ----------------------------------------------------------------------------------------------------------

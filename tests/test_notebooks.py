@@ -24,7 +24,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.cells import checked_name
 from headroom import notebooks
 from headroom.figures import COLORS
 from tests.browser import PEAK_MEMORY, copy_course

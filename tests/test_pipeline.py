@@ -19,7 +19,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.cells import checked_name
 from tests.pages import words
 
 REPOSITORY = Path(__file__).resolve().parents[1]

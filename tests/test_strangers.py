@@ -24,6 +24,22 @@ from tests.judged import judged
 TABLE = right_sinusoidal.slices
 
 
+class DetachedUnderItsName(nn.Module):
+    """A parameter called as the input is, and one as the judge would call that input then, hide that it is detached."""
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.register_parameter("x", nn.Parameter(torch.ones(d_model)))
+        self.register_parameter("argument 1", nn.Parameter(torch.zeros(d_model)))
+
+    def forward(self, x):
+        x = x.detach()
+        centred = x - x.mean(-1, keepdim=True)
+        normalised = centred / (centred.square().mean(-1, keepdim=True) + self.eps).sqrt()
+        return self.x * normalised + getattr(self, "argument 1")
+
+
 class InAClosure(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
@@ -309,6 +325,7 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
         ("PatchEmbedding", GreyOnly, "`map.weight` has another size than the task says"),
         ("Encoder", OnlyTheFirst, "not all blocks are used"),
         ("DecoderBlock", QueriesAlike, "the first row of the mask is used for every query"),
+        ("LayerNorm", DetachedUnderItsName, "no gradient flows back through the normalised values"),
         ("LayerNorm", AsLongAsItIsTheSameTensor, "called again, it gives a different result"),
         ("next_probabilities", fifty_unless_told, "All 13 cases with `top_k` are right"),
         ("greedy_decode", never_starts_with_0, "start=0"),

@@ -20,7 +20,8 @@ from autograder.exercises import find
 from autograder.kernels import provisioner
 from autograder.kernels.launch import NoIsolation
 from autograder.pipeline import execute
-from autograder.pipeline.execute import JudgedExecute, checked_name
+from autograder.pipeline.cells import checked_name
+from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
@@ -125,6 +126,17 @@ def test_what_is_no_notebook_is_unreadable(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "broken.ipynb"
     path.write_bytes(data)
     with pytest.raises(Unreadable):
+        read(path)
+
+
+def test_a_notebook_of_an_older_format_is_bounded_as_it_is_read(tmp_path: Path) -> None:
+    """Attack: a heading of level n has n characters more."""
+    path = tmp_path / "old.ipynb"
+    heading = {"cell_type": "heading", "level": 60_000_000, "source": "x", "metadata": {}}
+    path.write_text(
+        json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [heading]}]})
+    )
+    with pytest.raises(Unreadable, match="in the present format it is larger than"):
         read(path)
 
 

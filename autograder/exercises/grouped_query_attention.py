@@ -83,7 +83,7 @@ AXES = (
     Derived("n_heads", lambda sizes: sizes["n_groups"] * sizes["n_shared"], build=True),
     Axis("d_head", least=2, most=5, build=True),
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
-    Choice("mask", (None, "causal", "by head")),
+    Choice("mask", (None, "causal", "by head", "of two axes")),
     Choice("cache", (None, 1, 3)),
 )
 
@@ -92,11 +92,13 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, n_groups, n_shared, n_heads, d_head, d_model, kind, earlier = sizes.values()
     inputs: Inputs = (rng.normal(size=(batch, tokens, d_model)),)
     if kind or earlier:
-        mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng)) if kind == "causal" else None
-        if kind == "by head":
-            mask = _by_head(batch, n_heads, tokens, tokens, rng)
+        mask = _by_head(batch, n_heads, tokens, tokens, rng) if kind == "by head" else None
+        if kind == "causal":
+            mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng))
+        elif kind == "of two axes":
+            mask = np.tri(tokens, dtype=bool)
         if mask is not None and earlier:
-            mask = np.concatenate([np.ones((*mask.shape[:3], earlier), dtype=bool), mask], axis=-1)
+            mask = np.concatenate([np.ones((*mask.shape[:-1], earlier), dtype=bool), mask], axis=-1)
         inputs = (*inputs, mask)
     if earlier:
         inputs = (*inputs, _cache(rng, (batch, n_groups, earlier, d_head)))

@@ -55,7 +55,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("top_p", visible, top_p=None, visible=True),
         case("top_p", rng, top_p=None, shape=(5, 9)),
         case("top_p", rng, 0.6, top_p=None, offset=LARGE),
-        case("top_p", rng, top_p=1e-6),
+        *(case("top_p", rng, 0.6, top_p=top_p) for top_p in (1e-6, 0.98)),
         case("both", visible, top_k=4, top_p=None, visible=True),
         case("both", rng, 1.6, top_k=5, top_p=None, shape=(4, 9)),
         case("both", rng, 0.6, top_k=3, top_p=None, shape=(2, 8)),

@@ -17,6 +17,7 @@ from autograder.exercise import Case, Parameter, Weights
 from autograder.exercises.patches import flat_map
 from autograder.reading import Parameters
 
+WHERE = r"pos|place|where"  # what a table of positions is called
 # image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff
 Sizes = tuple[int, int, int, int, int, int, int, int]
 
@@ -46,13 +47,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-# All widths of a model differ, and no product is another: a parameter has one way to be read.
+# All widths of a model differ, and no product is another: a parameter has one way to be read. None is 2, the number of
+# rows of [class] and its place in one tensor.
 AXES = (
     Axis("batch", most=4),
     Axis("side", least=2, most=3, build=True),
     Axis("patch_size", most=3, build=True),
     Axis("channels", most=3, build=True),
-    Axis("n_classes", least=2, most=11, build=True),
+    Axis("n_classes", least=3, most=11, build=True),
     Axis("n_layers", most=2, long=5, build=True),
     Axis("n_heads", most=4, long=9, build=True),
     Axis("d_head", least=2, most=4, build=True),
@@ -60,9 +62,9 @@ AXES = (
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
     Derived("patch", lambda sizes: sizes["channels"] * sizes["patch_size"] ** 2, build=True),
     Derived("places", lambda sizes: sizes["side"] ** 2 + 1, build=True),
-    Only(lambda sizes: sizes["patch"] != sizes["places"] - 1),
+    Only(lambda sizes: sizes["places"] - 1 not in (sizes["patch"], sizes["n_classes"])),
     Only(lambda sizes: len({sizes[name] for name in ("n_classes", "d_ff", "d_model", "patch", "places")}) == 5),
-    Only(lambda sizes: sizes["d_ff"] % sizes["d_model"] != 0 and sizes["d_model"] > 3 and sizes["patch"] > 1),
+    Only(lambda sizes: sizes["d_ff"] % sizes["d_model"] != 0 and sizes["d_model"] > 3 and sizes["patch"] > 2),
 )
 
 
@@ -140,6 +142,34 @@ class _Left:
         return {}
 
 
+def _with_rows(
+    parameters: dict[str, tuple[Parameter, Tensor]], d_model: int, n_patches: int
+) -> dict[str, tuple[Parameter, Tensor]]:
+    """The parameters, with tensors of tokens as rows of length d_model, however the model keeps them.
+
+    A list of vectors becomes a table; an axis of the features that is not the last does; [class] and its place, which
+    are only ever added to each other, become two rows.
+    """
+    counts, found, lists = (n_patches, n_patches + 1), dict(parameters), dict[str, list[str]]()
+    for name, (parameter, tensor) in parameters.items():
+        if tensor.shape == (d_model,) and parameter.constant != 1 and re.search(r"\.\d+$", name):
+            lists.setdefault(name.rpartition(".")[0], []).append(name)
+        axes = [axis for axis, size in enumerate(tensor.shape) if size == d_model]
+        if tensor.dim() > 1 and len(axes) == 1 and tensor.numel() // d_model in counts:
+            found[name] = parameter, tensor.movedim(axes[0], -1)
+        elif tensor.shape == (2, d_model):
+            del found[name]
+            found |= {
+                f"{name}.{what}": (parameter, row)
+                for what, row in zip(("class", "place"), tensor[:, None], strict=True)
+            }
+    for name, names in lists.items():
+        if len(names) in counts and re.search(WHERE, name.lower()):
+            table = torch.stack([found.pop(one)[1] for one in names])
+            found[name] = parameters[names[0]][0], table
+    return found
+
+
 MAX_ENCODERS = 12  # ways to read what is left as an encoder
 
 
@@ -149,18 +179,21 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Sizes) -> I
     n_patches, left = (image_size // patch_size) ** 2, _Left(parameters)
     roles = left.map("embed.projection", d_model, channels * patch_size**2)
     roles |= left.map("head", n_classes, d_model)
-    where = r"pos|place|where"
-    roles |= left.tokens("positions.table", (n_patches + 1, n_patches), d_model, where) or left.tokens(
-        "positions.table", (1,), d_model, where, named=True
+    left.parameters = _with_rows(left.parameters, d_model, n_patches)
+    roles |= left.tokens("positions.table", (n_patches + 1, n_patches), d_model, WHERE) or left.tokens(
+        "positions.table", (1,), d_model, WHERE, named=True
     )
     if "positions.table" in roles and len(roles["positions.table"]) == n_patches and left.rows(1, d_model) > 1:
-        own = left.tokens("first", (1,), d_model, where, named=True)  # the place of [class] has a table of its own
+        own = left.tokens("first", (1,), d_model, WHERE, named=True)  # the place of [class] has a table of its own
         roles["positions.table"] = torch.cat([*own.values(), roles["positions.table"]])
-    demanded = {"embed.projection.bias": d_model, "head.bias": n_classes}
-    roles = {role: reading.numbers(role, (size,)) for role, size in demanded.items()} | roles
     roles |= left.tokens("class_token", (1,), d_model, r"cls|class|tok")
     if "class_token" in roles:
         roles["class_token"] = roles["class_token"][None]  # (1, 1, d_model)
+    if "embed.projection.bias" not in roles:
+        of_model = left.tokens("embed.projection.bias", (1,), d_model, "^[^.]*$", named=True)
+        roles |= {role: row[0] for role, row in of_model.items()}
+    demanded = {"embed.projection.bias": d_model, "head.bias": n_classes}
+    roles = {role: reading.numbers(role, (size,)) for role, size in demanded.items()} | roles
     roles |= left.wide_norm(d_model)
 
     found = reading.units(left.parameters, d_model, n_heads)

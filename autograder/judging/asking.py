@@ -14,6 +14,7 @@ from torch import Tensor
 from autograder import diagnosis, probe
 from autograder.exercise import Case, Exercise, Parameter
 from autograder.judging.replies import (
+    TOO_SLOW,
     Ask,
     Malformed,
     Outcome,
@@ -220,7 +221,7 @@ def _not_built(trial: Trial, error: StudentError) -> Verdict:
 def without_result(exercise: Exercise, error: StudentError) -> Verdict | None:
     """The verdict on an error that only says that nothing was written yet, or that time was up; else None."""
     name = exercise.name
-    if error.type == "TooSlow":
+    if error.type == TOO_SLOW:
         headline = f"too slow: it was stopped after {exercise.seconds:g} s. Is there a loop without end?"
         return not_judged(name, headline, error.lines)
     if error.type != "NotImplementedError" or not _raised_by_student(error):
@@ -288,7 +289,9 @@ def call(
 def _request(trial: Trial, i: int, parameters: Parameters, taken: tuple[int, ...]) -> dict[str, Any]:
     """What the probe is to do with case i."""
     case, exercise, cotangents = trial.cases[i], trial.exercise, trial.cotangents[i]
-    request: dict[str, Any] = {"inputs": list(case.inputs), "dtype": case.dtype, "watch": True}
+    request: dict[str, Any] = {"inputs": list(case.inputs), "dtype": case.dtype}
+    if exercise.forbidden:
+        request["watch"] = True
     if exercise.library != "torch":
         request["library"] = exercise.library
     if case.build is not None:

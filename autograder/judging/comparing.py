@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder import probe
 from autograder.exercise import Case, Inputs, Weights
 from autograder.judging.asking import Run, Trial
 from autograder.judging.replies import Arrays
@@ -155,14 +156,15 @@ def same_shapes(first: Arrays, second: Arrays) -> bool:
 
 def leaves(run: Run, i: int) -> dict[str, Tensor]:
     """What the result of case i may be differentiated by: inputs, by the names they have in the student's code,
-    and parameters."""
-    arguments, parameters = run.outcomes[i].arguments, run.parameters[i]
+    and then parameters."""
+    arguments, parameters, by_name = run.outcomes[i].arguments, run.parameters[i], dict[str, Tensor]()
     clear = len({*arguments, *parameters}) == len(arguments) + len(parameters)  # else one name would stand for two
-    by_name = {
-        arguments[n] if clear and n < len(arguments) else f"argument {n + 1}": value
-        for n, value in enumerate(run.trial.inputs[i])
-        if isinstance(value, Tensor) and value.requires_grad
-    }
+    for n, value in enumerate(run.trial.inputs[i]):
+        if isinstance(value, Tensor) and value.requires_grad:
+            name = arguments[n] if clear and n < len(arguments) else f"argument {n + 1}"
+            while name in by_name or name in parameters:  # Attack: a parameter that is called so, too
+                name = f"the {name}"
+            by_name[name] = value
     if run.trial.exercise.needs:
         by_name |= {name: tensor for name, (_, tensor) in parameters.items()}
     return by_name
@@ -173,7 +175,7 @@ def gradients(run: Run, i: int) -> dict[str, np.ndarray | None]:
     outcome, names = run.outcomes[i], list(leaves(run, i))
     of_inputs = dict(zip(names, outcome.input_gradients or (), strict=False))
     of_weights = outcome.weight_gradients or {}
-    return {name: of_weights[name] if name in of_weights else of_inputs.get(name) for name in names}
+    return {name: (of_weights if name in run.parameters[i] else of_inputs).get(name) for name in names}
 
 
 def gradient_gaps(run: Run, i: int, answer: Parts) -> list[str] | None:
@@ -186,8 +188,8 @@ def gradient_gaps(run: Run, i: int, answer: Parts) -> list[str] | None:
     if not pairs:  # what a known mistake gives may have no gradient at all
         wanted = (None,) * len(by_name)
     else:
-        outputs, given = zip(*pairs, strict=True)
-        wanted = torch.autograd.grad(outputs, list(by_name.values()), given, allow_unused=True, retain_graph=True)
+        total = probe.weighted(pairs)
+        wanted = torch.autograd.grad(total, list(by_name.values()), allow_unused=True, retain_graph=True)
     right = {n: np.zeros(by_name[n].shape) if g is None else g.numpy() for n, g in zip(by_name, wanted, strict=True)}
     tolerance = 1e-5 * max(1e-3, max(map(largest, right.values())))
     gaps = []

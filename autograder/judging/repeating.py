@@ -11,7 +11,7 @@ from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
 from autograder.judging.comparing import Comparison, all_gradient_gaps, arrays, largest, near, reference, same_shapes
-from autograder.judging.replies import Arrays, StudentError
+from autograder.judging.replies import TOO_SLOW, Arrays, StudentError
 from autograder.judging.wording import difference
 
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
@@ -49,9 +49,8 @@ def repeat(comparison: Comparison) -> Repetition:
     if not order:
         return Repetition({}, ())
     back, unsteady, conditions = order[::-1], dict[int, str](), list[str]()
-    if _differing(comparison, back, order, training=True, strided=True, shared=True) or (
-        _differing(comparison, back, training=True, shared=True)
-    ):
+    found = _differing(comparison, back, order, training=True, strided=True, shared=True)
+    if found or (found := _differing(comparison, back, training=True, shared=True)):
         unsteady = _called_again(comparison, back, order)
         # Each text by itself is right: what two in turn show is a matter of the contract.
         conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
@@ -60,7 +59,8 @@ def repeat(comparison: Comparison) -> Repetition:
             conditions.append(f"{how} {difference(error)} ({cases[i].label})")
         for i, error in _differing(comparison, order, training=True).items():
             conditions.append(f"{TRAINING} it {difference(error)} ({cases[i].label})")
-        if not unsteady and not conditions:
+        in_time = any(error is None or error.type != TOO_SLOW for error in found.values())
+        if in_time and not unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
     if comparison.trial.exercise.library == "torch":

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import points
+from autograder import points, probe
 from autograder.judging.asking import Run
 from autograder.judging.comparing import Comparison, gradients, largest, leaves, same_shapes
+from autograder.judging.replies import Arrays
 
 # By how much a number is changed to see what that does. The small one is for what is in doubt: it crosses fewer kinks,
 # but rounding to float32 is as large.
@@ -38,32 +39,41 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
     run, trial = comparison.run, comparison.trial
     if (i := _case_to_try(comparison, any_shape)) is None:
         return None
-    by_name, reported, first = leaves(run, i), gradients(run, i), run.outcomes[i].output
-    if len(by_name) > MAX_CHANGED:
+    by_name, result = leaves(run, i), run.outcomes[i].output
+    if result is None or len(by_name) > MAX_CHANGED:
         return None
     cotangents = trial.cotangents[i] or [np.ones(shape) for shape in trial.shapes(i)]
     matters, rng = _should_matter(comparison, i, by_name, cotangents), np.random.default_rng(0)
     steps = {name: rng.normal(size=leaf.shape) for name, leaf in by_name.items()}
+    reported = gradients(run, i) if run.fits(i) and trial.cotangents[i] is not None else {}
     idle, astray = list[str](), [*by_name]
     for nudge in NUDGES:
-        requests = [_changed(run, i, by_name[name], sign * nudge * steps[name]) for name in astray for sign in (1, -1)]
-        replies = trial.replies({"do": "run", "cases": requests}, len(requests)) if requests else []
-        outputs = [trial.outcome(reply).output for reply in replies]
-        doubtful, astray = astray, []
-        for name, up, down in zip(doubtful, outputs[::2], outputs[1::2], strict=True):
-            if up is None or down is None or first is None or not same_shapes(up, down) or not same_shapes(up, first):
-                return None
-            still = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(up, down, strict=True))
-            if still and name in matters and nudge == NUDGES[0]:
-                idle.append(name)
-            if not run.fits(i) or trial.cotangents[i] is None or any(part.dtype.kind != "f" for part in up):
-                continue
-            slope = sum(float((c * (a - b)).sum()) for c, a, b in zip(cotangents, up, down, strict=True)) / (2 * nudge)
-            gradient = reported.get(name)
-            along = 0.0 if gradient is None else float((gradient * steps[name]).sum())
-            if not abs(slope - along) <= 0.01 * max(abs(slope), abs(along), 1e-2):
-                astray.append(name)
+        results = _around(run, i, {name: (by_name[name], nudge * steps[name]) for name in astray})
+        if not all(part and same_shapes(part, result) for pair in results.values() for part in pair):
+            return None
+        if nudge == NUDGES[0]:
+            idle = [name for name, (up, down) in results.items() if name in matters and _same(up, down)]
+        astray = [
+            name
+            for name, (up, down) in results.items()
+            if reported and all(part.dtype.kind == "f" for part in up)
+            if not _agrees(_slope(cotangents, up, down) / (2 * nudge), reported.get(name), steps[name])
+        ]
     return Response(idle, astray)
+
+
+def _around(run: Run, i: int, changes: dict[str, tuple[Tensor, np.ndarray]]) -> dict[str, tuple[Arrays, Arrays]]:
+    """The results of case i with each of some inputs and parameters changed, upwards and downwards; () for none.
+
+    Args:
+        run: the answer's.
+        i: the case.
+        changes: for each name, what is changed, and by how much.
+    """
+    requests = [_changed(run, i, leaf, sign * change) for leaf, change in changes.values() for sign in (1, -1)]
+    replies = run.trial.replies({"do": "run", "cases": requests}, len(requests)) if requests else []
+    outputs = [run.trial.outcome(reply).output or () for reply in replies]
+    return {name: (up, down) for name, up, down in zip(changes, outputs[::2], outputs[1::2], strict=True)}
 
 
 def _case_to_try(comparison: Comparison, any_shape: bool) -> int | None:
@@ -87,10 +97,24 @@ def _should_matter(
     pairs = [(part, torch.from_numpy(c)) for part, c in parts if part.requires_grad]
     if not pairs:
         return set(by_name)
-    outputs, given = zip(*pairs, strict=True)
-    options: dict[str, bool] = {"allow_unused": True, "retain_graph": True, "materialize_grads": True}
-    of_each = torch.autograd.grad(outputs, [*by_name.values()], given, **options)
+    total, wanted = probe.weighted(pairs), [*by_name.values()]
+    of_each = torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True, materialize_grads=True)
     return {name for name, gradient in zip(by_name, of_each, strict=True) if largest(gradient.numpy()) > 1e-9}
+
+
+def _same(first: Arrays, second: Arrays) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True))
+
+
+def _slope(cotangents: list[np.ndarray], up: Arrays, down: Arrays) -> float:
+    """By how much two results differ, in sum, weighted as the gradients are."""
+    return sum(float((c * (a - b)).sum()) for c, a, b in zip(cotangents, up, down, strict=True))
+
+
+def _agrees(slope: float, gradient: np.ndarray | None, step: np.ndarray) -> bool:
+    """Whether a gradient is what a small step has shown; no gradient is one of zero."""
+    along = 0.0 if gradient is None else float((gradient * step).sum())
+    return abs(slope - along) <= 0.01 * max(abs(slope), abs(along), 1e-2)
 
 
 def _changed(run: Run, i: int, leaf: Tensor, change: np.ndarray) -> dict[str, Any]:

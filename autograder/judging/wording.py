@@ -2,7 +2,7 @@
 
 import re
 
-from autograder.judging.replies import StudentError
+from autograder.judging.replies import TOO_SLOW, StudentError
 from autograder.relations import listed
 
 MAX_MESSAGE = 110  # characters of an error's message in a sentence
@@ -10,7 +10,11 @@ MAX_MESSAGE = 110  # characters of an error's message in a sentence
 
 def difference(error: StudentError | None) -> str:
     """What a call does that it did not do before, as the end of a sentence."""
-    return f"raises {error.type}: {gist(error.message)}" if error else "gives a different result"
+    if error is None:
+        return "gives a different result"
+    if error.type == TOO_SLOW:
+        return f"does not end within {error.message} s"
+    return f"raises {error.type}: {gist(error.message)}"
 
 
 def gist(message: str) -> str:

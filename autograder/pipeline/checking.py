@@ -10,8 +10,9 @@ from nbgrader import utils
 from traitlets.config import Config
 
 from autograder.course import course_of
+from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed
-from autograder.pipeline.execute import JudgedExecute, checked_name
+from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.submission import Unreadable, read
 
 if TYPE_CHECKING:

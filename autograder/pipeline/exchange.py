@@ -46,7 +46,10 @@ class CollectOwn(ExchangeCollect):
                 student,
             ):
                 continue
-            about = entry.stat(follow_symlinks=False)
+            try:
+                about = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # its owner has taken it away
+                continue
             if not stat.S_ISDIR(about.st_mode) or _user(about.st_uid) != student:
                 self.log.error("%r is left out: it belongs to %r.", entry.name, _user(about.st_uid))
                 continue
@@ -76,11 +79,35 @@ class CollectOwn(ExchangeCollect):
     def copy_files(self) -> None:
         """Collect what was found. nbgrader reads the times in submitted/, and one that is none would end it for all."""
         course: Any = self.coursedir
-        for record in self.src_records:
+        found = self.src_records
+        if not found:
+            super().copy_files()  # which says so
+        for record in found:
             there = Path(course.format_path(course.submitted_directory, record["username"], course.assignment_id))
             if os.path.lexists(there / intake.STAMP) and intake.handed_in_at(there)[0] is None:
                 self._remove(there / intake.STAMP)
-        super().copy_files()
+            try:
+                self._copy_one(record)
+            except OSError as problem:
+                self.log.error("%r is left out: %s.", record["filename"], problem.strerror)
+
+    def _copy_one(self, record: dict[str, Any]) -> None:
+        """Collect a submission from its folder as it is opened now.
+
+        Attack: to take it away, or to put somebody else's in its place, after it has been found.
+        """
+        self._opened = os.open(
+            Path(self.inbound_path, record["filename"]), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        )
+        try:
+            owner = _user(os.fstat(self._opened).st_uid)
+            if self.check_owner and owner != record["username"]:
+                self.log.error("%r is left out: it belongs to %r now.", record["filename"], owner)
+            else:
+                self.src_records = [record]
+                super().copy_files()
+        finally:
+            os.close(self._opened)
 
     def _remove(self, stamp: Path) -> None:
         self.log.error("%s says no time of handing in, and is left out.", stamp)
@@ -90,11 +117,12 @@ class CollectOwn(ExchangeCollect):
             stamp.unlink()
 
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
-        """Copy the plain files of a submission that are its owner's, up to the bounds of what is graded."""
-        owner, left, count = os.lstat(src).st_uid, intake.MAX_SUM, 0
+        """Copy the plain files of the opened submission that are its owner's, up to the bounds of what is graded."""
+        owner, left, count = os.fstat(self._opened).st_uid, intake.MAX_SUM, 0
         Path(dest).mkdir(parents=True)
-        for folder, folders, files, place in os.fwalk(src):  # which follows no link, even if one is put there meanwhile
-            within = Path(folder).relative_to(src)
+        # It follows no link, even if one is put there meanwhile.
+        for folder, folders, files, place in os.fwalk(".", dir_fd=self._opened):
+            within = Path(folder)
             deep = len(within.parts) >= intake.MAX_DEPTH
             folders[:] = (
                 [] if deep else [one for one in folders if not one.startswith(".") and one not in NOT_COLLECTED]
@@ -102,7 +130,8 @@ class CollectOwn(ExchangeCollect):
             for name in sorted(files):
                 data = _read(name, place, owner, min(left, intake.MAX_FILE)) if count < intake.MAX_FILES else None
                 if data is None:
-                    self.log.error("%r is left out: a link, not its owner's, or too much.", str(Path(folder, name)))
+                    what = str(Path(src, folder, name))
+                    self.log.error("%r is left out: a link, not its owner's, or too much.", what)
                     continue
                 left, count = left - len(data), count + 1
                 (Path(dest) / within).mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,5 @@
 """Runs the student's cells within limits, and has each check judged outside of the kernel."""
 
-import ast
 import asyncio
 import base64
 import binascii
@@ -30,8 +29,10 @@ from traitlets.config import Config
 from autograder.course import Course, course_of
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
+from autograder.pipeline.cells import checked_name, is_run
 from autograder.pipeline.integrity import NOTED, Remark
 from autograder.pipeline.kernel_side import MIME, SENT
+from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable
 from autograder.pipeline.recorded import record
 
 # The judge brings PyTorch, which takes seconds: commands that judge nothing use this file too.
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 ENDED = "autograder_ended"  # … under which it is said why nothing more is run, and what had been judged before
 SCORES = "autograder_scores"  # the key in nbgrader's resources under which the shares of the points travel
-# What a terminal would obey: control characters but for tabs, line breaks, and colours.
-CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 AT_YOUR_RISK = (
     "To run it unprotected, with your full permissions: python -m autograder grade --no-isolation, or "
     "c.JudgedExecute.isolated = False in nbgrader_config.py."
@@ -56,9 +55,6 @@ BECOME_A_MODULE = (
     f"exec(get_ipython().get_parent()['metadata'][{SENT!r}][0], vars(__import__('sys').modules.setdefault({GRADER!r}, "
     f"__import__('types').ModuleType({GRADER!r}))))"
 )
-SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
-OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
-SIGNALS = frozenset({"status", "execute_input", "clear_output"})
 DEATHS = (
     {  # how an isolated kernel ended → as the end of a sentence
         -signal.SIGSEGV: " (segmentation fault)",
@@ -78,25 +74,6 @@ def unseeded(config: Config) -> Config:
     config = copy.deepcopy(config)
     config.JudgedExecute.pop("seed", None)
     return config
-
-
-def checked_name(cell: NotebookNode) -> str | None:
-    """The name in a check cell, one that the instructor locked and that says `check(Name)` and nothing else.
-
-    Returns:
-        None for every other cell, also for one with tests of another kind.
-    """
-    if cell.cell_type != "code" or not utils.is_grade(cell) or utils.is_solution(cell):
-        return None
-    try:
-        body = ast.parse(cell.source).body
-    except SyntaxError:  # IPython's magics
-        return None
-    match body:
-        case [ast.Expr(ast.Call(ast.Name("check"), [ast.Name(name)], []))]:
-            return name
-        case _:
-            return None
 
 
 class JudgedExecute(Execute):
@@ -207,7 +184,7 @@ class JudgedExecute(Execute):
                         self.on_verdict(cell, verdict)
                     if self.on_judged is not None:
                         self.on_judged(judged[index])
-                elif _is_run(cell):
+                elif is_run(cell):
                     self._run(index, cell)
         finally:
             self._close_kernel()
@@ -301,7 +278,7 @@ class JudgedExecute(Execute):
 
     def _replay(self, until: int) -> bool:
         for index, cell in enumerate(self.nb.cells[:until]):
-            if _is_run(cell) and index not in self._culprits:
+            if is_run(cell) and index not in self._culprits:
                 happened = self._execute(index, copy.deepcopy(cell))
                 if happened:
                     self._culprits[index] = happened
@@ -417,7 +394,7 @@ class JudgedExecute(Execute):
             else:
                 self._remark(cell_index, "sent a reply that was not asked for", asked=self._asked)
             return None
-        self._size += 100 + _characters(content)
+        self._size += 100 + characters(content)
         if self._size > self.max_output:
             if not self._flooded and self.km is not None:
                 self._flooded = True
@@ -426,7 +403,7 @@ class JudgedExecute(Execute):
         if self._shown + self._size > self.max_shown:
             self._unshown = True
             return None
-        return super().process_message({**msg, "content": _showable(kind, content)}, cell, cell_index)
+        return super().process_message({**msg, "content": showable(kind, content)}, cell, cell_index)
 
     # --- Checks --------------------------------------------------------------------------------------------------
 
@@ -495,13 +472,9 @@ class JudgedExecute(Execute):
 @functools.cache
 def _import_what_judges(course: Course) -> None:
     """Import here what every unit would import for itself: it takes longer than to judge a submission."""
-    import torch
-
     importlib.import_module("autograder.judge")
     with contextlib.suppress(Exception):  # what is wrong with a course is said where it is asked for an exercise
         course.load()
-    at = torch.zeros(1, requires_grad=True)
-    torch.autograd.grad(at * 1, at, torch.ones(1))  # PyTorch imports SymPy for the first one that is given
 
 
 def _told(cell: NotebookNode, verdict: "Verdict") -> dict[str, Any]:
@@ -515,48 +488,3 @@ def _told(cell: NotebookNode, verdict: "Verdict") -> dict[str, Any]:
         "forbidden": verdict.forbidden,
         "recorded": record(verdict),
     }
-
-
-def _is_run(cell: NotebookNode) -> bool:
-    """Whether the kernel runs a cell: code, but no check, and nothing that is only there to be looked at.
-
-    The latter are the instructor's, worth no points, and named for it.
-    """
-    about = cell.metadata.get("nbgrader", {})
-    named = about.get("grade_id", "").startswith(("picture-", "reward-"))
-    looked_at = named and about.get("locked") and not about.get("grade")
-    return cell.cell_type == "code" and not checked_name(cell) and not looked_at
-
-
-def _characters(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(_characters(k) + _characters(v) for k, v in value.items())
-    if isinstance(value, list):
-        return sum(map(_characters, value))
-    return 8
-
-
-def _showable(kind: str, content: dict[str, Any]) -> dict[str, Any]:
-    """The content of an output message in the form that a feedback page can be made of."""
-
-    def text(value: Any) -> str:
-        return CONTROL.sub("", value.encode("utf-8", "replace").decode()) if isinstance(value, str) else ""
-
-    if kind == "stream":
-        return {"name": "stderr" if content.get("name") == "stderr" else "stdout", "text": text(content.get("text"))}
-    if kind == "error":
-        lines = content.get("traceback")
-        lines = [text(line) for line in lines] if isinstance(lines, list) else []
-        return {"ename": text(content.get("ename")), "evalue": text(content.get("evalue")), "traceback": lines}
-    data = content.get("data")
-    images = re.compile(r"[A-Za-z0-9+/=\s]*")
-    shown = {
-        mime: text(value)
-        for mime, value in (data.items() if isinstance(data, dict) else ())
-        if mime in SHOWN and isinstance(value, str) and (not mime.startswith("image/") or images.fullmatch(value))
-    }
-    count = content.get("execution_count")
-    counted = {"execution_count": count if type(count) is int else None} if kind == "execute_result" else {}
-    return {"data": shown, "metadata": {}, **counted}

@@ -14,6 +14,7 @@ from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
 from autograder.pipeline.execute import SCORES
+from autograder.pipeline.intake import printable
 from autograder.pipeline.late import renew
 from autograder.pipeline.standing import released, standings
 
@@ -87,5 +88,8 @@ class QuotedExport(CsvExportPlugin):
 
 
 def harmless(value: Any) -> Any:
-    """A value as it is, but a text that a spreadsheet would compute with an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    """A value as it is, but a text without what a terminal would obey, and one that a spreadsheet would compute with
+    an apostrophe before it."""
+    if not isinstance(value, str):
+        return value
+    return "'" * value.startswith(("=", "+", "-", "@", "\t", "\r")) + printable(value)

@@ -12,8 +12,8 @@ from pathlib import Path
 import nbformat
 
 from autograder.course import Course, course_of
+from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, nbgrader
-from autograder.pipeline.execute import checked_name
 from autograder.pipeline.integrity import RELEASED, cell_print, earlier_prints
 from autograder.pipeline.journal import digest
 

@@ -27,7 +27,7 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake, labs, late
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.people import Class, Person, letters, people, read_table
+from autograder.pipeline.people import POINTS, Class, Person, letters, people, read_table
 from autograder.pipeline.standing import released, standings
 
 MAX_MEMBERS = 200_000  # of an export
@@ -244,10 +244,12 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
     if form is None:
         student = roster.find(Person(said))
     elif splits := _splits(form, member.path):
-        if len(splits) > 1:  # Attack: a name of one's own that begins as somebody else's. Canvas's numbers can tell.
+        if len(splits) > 1:
+            # Attack: a name of one's own, or a file's, with somebody else's in it. Canvas's numbers can tell; whose is
+            # not in the roster may be its sender's all the same, and only the first is not of the sender's choice.
             users = [roster.find(Person("", lms_user_id=one.groupdict("").get("user", ""))) for one in splits]
-            splits = [one for one, user in zip(splits, users, strict=True) if user]
-            if len(splits) != 1:
+            splits = splits[:1]
+            if users[0] is None or any(users[1:]):
                 return f"{shown}: nothing says where the student's name ends and the file's begins", None
         said, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
         about = splits[0].groupdict("")
@@ -376,7 +378,7 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     of_points = [
         row
         for row, person in zip(table.rows, persons, strict=True)
-        if person is None and row[0].strip().casefold() == "points possible"
+        if person is None and row[0].strip().casefold() == POINTS
     ]
     for lab in names:
         place = worksheet[0] if worksheet else _column(table.columns, lab)

@@ -84,12 +84,13 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 @dataclass
 class Allowance:
-    """What a page may still hold: characters to be read as Markdown or HTML, of HTML, of plain text, of pictures."""
+    """What a page may still hold: characters to be read as markup, of HTML, of plain text, of pictures, and their pixels."""
 
     markup: int = 200_000
     html: int = 4_000_000  # Markdown may become a thousand times as long
     text: int = 2_000_000
     pictures: int = 12_000_000
+    pixels: int = 120_000_000  # which a reader's browser draws
 
     def take(self, kind: str, size: int) -> bool:
         """Take so much of one kind; False, and nothing taken, if there is less."""
@@ -279,7 +280,7 @@ def picture(mime: str, data: str, allowance: Allowance) -> str | None:
             pixels = seen.width * seen.height  # the file's head says it; nothing is decoded
     except (binascii.Error, ValueError, OSError, SyntaxError, Image.DecompressionBombError):
         return None
-    if pixels > MAX_PIXELS or not allowance.take("pictures", len(data)):
+    if pixels > MAX_PIXELS or not (allowance.take("pixels", pixels) and allowance.take("pictures", len(data))):
         return None
     return f"data:{mime};base64,{base64.b64encode(decoded).decode()}"
 

@@ -12,7 +12,7 @@ from typing import Any
 from nbgrader.api import Gradebook
 
 from autograder.pipeline.course import Failed
-from autograder.pipeline.intake import unusable
+from autograder.pipeline.intake import printable, unusable
 
 MAX_TABLE = 20_000_000  # bytes
 # What the columns are called, in small letters: in nbgrader and plain lists, in Canvas, in Moodle (English, German).
@@ -24,7 +24,7 @@ NAMES = {
     "email": ("email", "email address", "e-mail", "e-mail-adresse"),
     "whole_name": ("full name", "vollständiger name", "name"),
 }
-NO_PERSON = ("points possible", "student, test")  # in Canvas's first column: of rows that are nobody
+POINTS, TEST = "points possible", "student, test"  # in Canvas's first column: of rows that are nobody
 TESTER = re.compile(r"[0-9a-f]{40}")  # the login that Canvas gives its test student
 
 
@@ -120,14 +120,15 @@ def people(table: Table) -> list[Person | None]:
         found = {what: next((row[one].strip() for one in of if row[one].strip()), "") for what, of in places.items()}
         whole = found.pop("whole_name")
         lms = next((row[one].strip() for one in ids), "")
-        # Attack: such a name of one's own choice; who has a login is somebody.
+        # Attack: such a name of one's own choice. Who has a number is somebody; the test student has one, too.
+        nobody = not any(found.values()) and not lms and whole.casefold() in ("", POINTS)
         unknown = (found["id"] in ("", lms) and not found["email"]) or TESTER.fullmatch(found["id"])
-        if (not any(found.values()) and not whole) or (whole.casefold() in NO_PERSON and unknown):
+        if nobody or (whole.casefold() == TEST and unknown):
             return None
         if whole and not found["last_name"]:
             last, comma, first = whole.partition(",")
             found["first_name"], found["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
-        return Person(**{name: text.strip() for name, text in found.items()}, lms_user_id=lms)
+        return Person(**{name: printable(text.strip()) for name, text in found.items()}, lms_user_id=lms)
 
     return [person(row) for row in table.rows]
 

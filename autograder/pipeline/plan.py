@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.cells import checked_name
 from autograder.pipeline.intake import handed_in_at, meant
 from autograder.pipeline.integrity import earlier_prints
 from autograder.pipeline.journal import Journal, digest

@@ -54,6 +54,28 @@ class Standing:
     stale: tuple[Path, ...] = ()
 
 
+@dataclass
+class _Notebook:
+    """What the gradebook has of one notebook of a submission.
+
+    Args:
+        points: before the penalty.
+        penalty: points that are taken for handing in late.
+        ungraded: points that nobody has given or refused yet.
+        by_hand: whether cells are still to be graded by hand.
+    """
+
+    points: float = 0.0
+    penalty: float = 0.0
+    ungraded: float = 0.0
+    by_hand: bool = False
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """What its feedback page says: the score, and what is ungraded."""
+        return round(max(0.0, self.points - self.penalty), 2), self.ungraded
+
+
 def submitted(course: Path, lab: str) -> list[str]:
     """The students who handed in a lab, whatever it is: also a file or a pipe in the place of its folder."""
     everybody = (course / "submitted").iterdir() if (course / "submitted").is_dir() else ()
@@ -95,31 +117,24 @@ def standings(course: Path, gradebook: Gradebook, lab: str) -> list[Standing]:
     # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
     rows: list[Any] = gradebook.assignment_submissions(lab)
     names = {row.id: row.student_id for row in rows}
-    penalties: dict[str, dict[str, float]] = {row.student_id: {} for row in rows}
+    of_students = {student: defaultdict[str, _Notebook](_Notebook) for student in names.values()}
     for submission, name, penalty in gradebook.db.execute(of_notebooks):
         if submission in names:
-            penalties[names[submission]][name] = penalty or 0.0
-    points: dict[str, dict[str, float]] = {row.student_id: {} for row in rows}
+            of_students[names[submission]][name].penalty = penalty or 0.0
     notebooks: list[Any] = list(gradebook.find_assignment(lab).notebooks)
     for notebook in notebooks:
         for about in gradebook.notebook_submission_dicts(notebook.name, lab):
-            points[about["student"]][notebook.name] = about["score"]
-    ungraded: dict[str, dict[str, float]] = {row.student_id: defaultdict(float) for row in rows}
-    by_hand = set[str]()
+            of_students[about["student"]][notebook.name].points = about["score"]
     tables_of: tuple[Any, ...] = (SubmittedNotebook, Notebook, Grade)
     handed, notebook, given = tables_of
     to_grade = select(handed.assignment_id, notebook.name, given, given.max_score).where(given.needs_manual_grade)
     to_grade = to_grade.join(handed, given.notebook_id == handed.id).join(notebook, notebook.id == handed.notebook_id)
     for submission, name, grade, most in gradebook.db.execute(to_grade):
-        if student := names.get(submission):
-            by_hand.add(student)
-            ungraded[student][name] += most if has_no_score(grade) else 0.0
-    graded = {
-        str(row.student_id): _graded(
-            course, lab, row, points[row.student_id], penalties[row.student_id], ungraded[row.student_id], by_hand
-        )
-        for row in rows
-    }
+        if submission in names:
+            found = of_students[names[submission]][name]
+            found.by_hand = True
+            found.ungraded += most if has_no_score(grade) else 0.0
+    graded = {str(row.student_id): _graded(course, lab, row, of_students[row.student_id]) for row in rows}
     there = handed_in(course, lab)
     everybody = sorted({*there, *(str(one.id) for one in gradebook.students)})
     return [_standing(one, there.get(one), graded.get(one)) for one in everybody]
@@ -140,43 +155,34 @@ def _standing(student: str, why: str | None, graded: Standing | None) -> Standin
     return Standing(student, NOT_HANDED_IN) if why is None else Standing(student, NOT_GRADED, NEXT)
 
 
-def _graded(
-    course: Path,
-    lab: str,
-    row: Any,
-    points: dict[str, float],
-    penalties: dict[str, float],
-    ungraded: dict[str, float],
-    by_hand: set[str],
-) -> Standing | None:
+def _graded(course: Path, lab: str, row: Any, of_notebooks: defaultdict[str, _Notebook]) -> Standing | None:
     """The standing of a student of whom the gradebook has a submission; None if nothing of it was graded."""
     student = row.student_id
     folder = course / "autograded" / student / lab
-    notebooks = sorted(one.stem for one in folder.glob("*.ipynb") if one.stat().st_size)
-    if not notebooks:
+    names = sorted(one.stem for one in folder.glob("*.ipynb") if one.stat().st_size)
+    if not names:
         return None
-    files = meant(course / "submitted" / student / lab, notebooks)
-    raw, penalty = sum(points.values()), sum(penalties.values())
-    pages = {name: course / "feedback" / student / lab / f"{name}.html" for name in notebooks}
-    shown = {
-        name: (round(max(0.0, points.get(name, 0.0) - penalties.get(name, 0.0)), 2), ungraded.get(name, 0.0))
-        for name in notebooks
-    }
-    left = sum(ungraded.values(), 0.0)
+    files = meant(course / "submitted" / student / lab, names)
+    raw = sum(one.points for one in of_notebooks.values())
+    penalty = sum(one.penalty for one in of_notebooks.values())
+    ungraded = sum((one.ungraded for one in of_notebooks.values()), 0.0)
+    pages = {name: course / "feedback" / student / lab / f"{name}.html" for name in names}
     return Standing(
         student,
-        IN_PART if left else GRADED,
+        IN_PART if ungraded else GRADED,
         raw=raw,
         penalty=penalty,
         score=max(0.0, raw - penalty),
-        by_hand=student in by_hand,
-        ungraded=left,
+        by_hand=any(one.by_hand for one in of_notebooks.values()),
+        ungraded=ungraded,
         read=", ".join(repr(file) for name, file in files.items() if file != f"{name}.ipynb"),
         handed_in=row.timestamp,
         due=row.duedate,
         late=row.total_seconds_late,
         pages=tuple(pages.values()),
-        stale=tuple(page for name, page in pages.items() if not is_whole(page) or score_shown(page) != shown[name]),
+        stale=tuple(
+            page for name, page in pages.items() if not is_whole(page) or score_shown(page) != of_notebooks[name].shown
+        ),
     )
 
 

@@ -58,10 +58,13 @@ def read(path: Path) -> NotebookNode:
         if notebook.nbformat != 4:
             notebook = nbformat.convert(notebook, 4)
         cells = list(notebook.cells)
+        size = sum(len(str(cell.get("source"))) for cell in cells if isinstance(cell, dict))
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is not readable JSON ({type(error).__name__})") from error
     except Exception as error:  # nbformat raises whatever the missing piece leads to
         raise Unreadable(f"it is not a notebook ({type(error).__name__})") from error
+    if size > MAX_FILE:  # Attack: an old heading has as many # as it says
+        raise Unreadable(f"in the present format it is larger than {MAX_FILE // 1_000_000} MB")
     if len(cells) > MAX_CELLS:
         raise Unreadable(f"it has {len(cells)} cells; at most {MAX_CELLS} are read")
     metadata = notebook.get("metadata")

@@ -9,7 +9,7 @@ nothing else of the grader exists: `autograder.pipeline.kernel_side` makes a pac
 name. So they import one another, and nothing else of the project, by relative imports.
 """
 
-from .calls import answer, other
+from .calls import answer, other, weighted
 from .guards import Forbidden, exact
 from .stand_ins import MADE, made, models, state
 from .wire import (
@@ -42,4 +42,5 @@ __all__ = [
     "pack",
     "state",
     "unpack",
+    "weighted",
 ]

@@ -5,7 +5,7 @@ import copy
 import inspect
 import json
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,6 @@ def answer(request: bytes, target: Any) -> bytes:
         work = [lambda case=case: _look(target, case, objects, ask) for case in ask["cases"]]
     else:
         work = [lambda case=case: _run(target, case) for case in ask["cases"]]
-    with Watch():
-        # What torch imports at the first watched call shall not count as the student's time.
-        torch.zeros(1, device="cpu").add(1)
     with (
         of_one_class(bool(ask.get("shared"))),
         forbidding(ask.get("forbidden", [])),
@@ -129,7 +126,8 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     # Not the leaves, so that code which writes into its input can be seen doing it.
     inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
 
-    watch = Watch(case.get("trace", False)) if case.get("watch") else None
+    trace = bool(case.get("trace"))
+    watch = Watch(trace) if trace or case.get("watch") else None
     with watch or contextlib.nullcontext():
         output = _called(call, inputs, weights, case)
     reply, parts = _result(output, case)
@@ -153,8 +151,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
         ]
         if pairs:
             try:
-                outputs, given = zip(*pairs, strict=True)
-                gradients = list(torch.autograd.grad(outputs, wanted, given, allow_unused=True))
+                gradients = list(torch.autograd.grad(weighted(pairs), wanted, allow_unused=True))
             except RuntimeError as error:
                 reply["backward_error"] = str(error)[:MAX_TEXT]
         found = [None if gradient is None else array(gradient) for gradient in gradients]
@@ -218,6 +215,14 @@ def other(value: Any) -> Any:
     if value.dtype == torch.bool:
         return torch.ones_like(value)  # a mask that hides nothing
     return -value if value.is_floating_point() else value.flip(int(len(value) == 1 < value.dim()))
+
+
+def weighted(pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    """The sum of all numbers of some results, each times its cotangent: its gradients are those with the cotangents.
+
+    torch imports SymPy for cotangents that it is given itself, which takes half a second.
+    """
+    return sum((result * cotangent).sum() for result, cotangent in pairs)
 
 
 def _arguments(call: Callable[..., Any]) -> list[str]:

@@ -167,7 +167,9 @@ def filled() -> Generator[None]:
 
         return made_full
 
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Not `use_deterministic_algorithms`: it imports torch's compiler to tell it, which takes over a second.
+    set_deterministic = torch._C._set_deterministic_algorithms  # pyright: ignore[reportPrivateUsage]
+    set_deterministic(True, warn_only=True)
     memory.fill_uninitialized_memory = True
     np.empty, np.empty_like = map(full, makers)
     try:
@@ -175,7 +177,7 @@ def filled() -> Generator[None]:
     finally:
         np.empty, np.empty_like = makers
         memory.fill_uninitialized_memory = fills
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        set_deterministic(before[0], warn_only=before[1])
 
 
 def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
@@ -208,36 +210,53 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
     return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
 
 
+class _Functions(TorchFunctionMode):
+    """Notes the names of torch's functions that are called."""
+
+    def __init__(self, seen: set[str]) -> None:
+        super().__init__()
+        self.seen = seen
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.add(getattr(func, "__name__", str(func)))
+        return func(*args, **(kwargs or {}))
+
+
+class _Operations(TorchDispatchMode):
+    """Hands on what each of the operations gives to which torch's functions come down."""
+
+    def __init__(self, keep: Callable[[Any], None]) -> None:
+        super().__init__()
+        self.keep = keep
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and to skip it torch imports its compiler, which takes over a second
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.keep(result)
+        return result
+
+
 class Watch(contextlib.ExitStack):
-    """Collects the names of torch functions called and of the operations they dispatch to; `trace`: numbers too."""
+    """Collects the names of torch's functions that are called; `trace`: all numbers that are computed, too.
+
+    Operations that are forbidden are not watched but replaced: see `forbidding`.
+    """
 
     def __init__(self, trace: bool = False) -> None:
         super().__init__()
-        seen = self.seen = set[str]()
-        values: list[np.ndarray] = []
-        self.values = values
+        self.seen, self.values = set[str](), list[np.ndarray]()
+        self.enter_context(_Functions(self.seen))
+        if trace:
+            self.enter_context(_Operations(self._keep))
 
-        def keep(result: Any) -> None:
-            for tensor in result if isinstance(result, list | tuple) else (result,):
-                floats = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
-                if floats and tensor.numel() <= min(MAX_TRACED_SIZE, MAX_TRACED - sum(map(len, values))):
-                    values.append(array(tensor).flatten())
-
-        class Functions(TorchFunctionMode):
-            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                seen.add(getattr(func, "__name__", str(func)))
-                return func(*args, **(kwargs or {}))
-
-        class Operations(TorchDispatchMode):
-            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                seen.add(func.overloadpacket.__name__)
-                result = func(*args, **(kwargs or {}))
-                if trace:
-                    keep(result)
-                return result
-
-        self.enter_context(Functions())
-        self.enter_context(Operations())
+    def _keep(self, result: Any) -> None:
+        for tensor in result if isinstance(result, list | tuple) else (result,):
+            floats = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+            if floats and tensor.numel() <= min(MAX_TRACED_SIZE, MAX_TRACED - sum(map(len, self.values))):
+                self.values.append(array(tensor).flatten())
 
     def numbers(self) -> np.ndarray:
         """All numbers that were computed on the way, sorted."""

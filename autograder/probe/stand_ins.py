@@ -16,6 +16,14 @@ from .wire import array
 GIVEN = "given"  # the module that the classes of a model among the inputs say they are from
 
 
+def _ids(tokens: Any, who: str) -> torch.Tensor:
+    """Token ids as an embedding takes them: int32 or int64; TypeError if it is nothing of the kind."""
+    if not isinstance(tokens, torch.Tensor) or tokens.dtype not in (torch.int32, torch.int64):
+        kind = tokens.dtype if isinstance(tokens, torch.Tensor) else type(tokens).__name__
+        raise TypeError(f"{who} a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+    return tokens.long()
+
+
 def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
     """A stand-in for a decoder: what comes next depends on the row, the place, and every token so far and its place.
 
@@ -28,9 +36,7 @@ def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor
 
     def next_logits(tokens: torch.Tensor) -> torch.Tensor:
         """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
-        if not isinstance(tokens, torch.Tensor) or tokens.dtype != torch.int64:
-            kind = tokens.dtype if isinstance(tokens, torch.Tensor) else type(tokens).__name__
-            raise TypeError(f"next_logits takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+        tokens = _ids(tokens, "next_logits takes")
         if tokens.dim() != 2 or len(tokens) != batch or not 1 <= tokens.size(1) <= 8 * places:
             raise ValueError(
                 f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to "
@@ -70,9 +76,7 @@ class _Writer(nn.Module):
 
     def forward(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """Token ids (batch, tokens), without those in the cache → logits of what follows each of them."""
-        if not isinstance(ids, torch.Tensor) or ids.dtype != torch.int64:
-            kind = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
-            raise TypeError(f"the model takes a tensor of token ids, whose dtype is torch.int64; it got {kind}")
+        ids = _ids(ids, "the model takes")
         if ids.dim() != 2 or len(ids) != len(self.rows) or not ids.size(1):
             raise ValueError(
                 f"the model takes token ids of shape (batch, tokens), here with batch {len(self.rows)}; it got shape "
@@ -106,31 +110,34 @@ class _Writer(nn.Module):
 
 
 class _Cache:
-    """A stand-in for `headroom.reference.KeyValueCache` that holds tokens already, and can only be appended to.
+    """A stand-in for `headroom.reference.KeyValueCache` that holds tokens already.
 
     Args:
         keys, values: of earlier tokens, `(batch, groups, tokens, d_head)`.
     """
 
     def __init__(self, keys: np.ndarray, values: np.ndarray):
-        self._kept = self.earlier = torch.from_numpy(keys.copy()), torch.from_numpy(values.copy())
+        self.earlier = self.keys, self.values = torch.from_numpy(keys.copy()), torch.from_numpy(values.copy())
 
     def __len__(self) -> int:
-        return self._kept[0].size(-2)
+        return self.keys.size(-2)
 
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Keep those of new tokens. Returns all, the new ones last."""
-        batch, groups, _, d_head = self._kept[0].shape
+        batch, groups, _, d_head = self.keys.shape
         for name, new in (("keys", keys), ("values", values)):
             if new.dim() != 4 or (new.size(0), new.size(1), new.size(3)) != (batch, groups, d_head):
                 raise ValueError(
                     f"the cache keeps {name} of shape (batch, n_groups, tokens, d_head), here ({batch}, {groups}, "
                     f"tokens, {d_head}); it got {tuple(new.shape)}"
                 )
-        before = (tensor.to(keys.dtype) for tensor in self._kept)
-        all_keys, all_values = (torch.cat(pair, dim=2) for pair in zip(before, (keys, values), strict=True))
-        self._kept = all_keys, all_values
-        return self._kept
+        self.keys = torch.cat((self.keys.to(keys.dtype), keys), dim=2)
+        self.values = torch.cat((self.values.to(values.dtype), values), dim=2)
+        return self.keys, self.values
+
+    def kept(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The keys and values of all tokens so far."""
+        return self.keys, self.values
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything else is converted or refused
+NAMES = {np.dtype(name): name for name in DTYPES}  # NumPy takes longer to make a name than JSON to write it
 MAX_ELEMENTS = 1_000_000  # of one array
 MAX_AXES = 16  # of one array
 MAX_ARRAYS = 50_000  # of one message
@@ -38,7 +39,7 @@ def pack(message: Any) -> bytes:
         return value
 
     body = plain(message)
-    kinds = [[a.dtype.name, list(a.shape)] for a in arrays]
+    kinds = [[NAMES.get(a.dtype) or a.dtype.name, a.shape] for a in arrays]
     header = json.dumps({"body": body, "arrays": kinds}).encode()
     return struct.pack("!I", len(header)) + header + b"".join(a.tobytes() for a in arrays)
 

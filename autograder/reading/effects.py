@@ -323,7 +323,7 @@ class _Search:
             with torch.set_grad_enabled(back), contextlib.suppress(Exception):
                 output = answer(weights)
                 if back:
-                    (output,) = torch.autograd.grad(output, leaf, cotangent(tuple(output.shape)))
+                    (output,) = torch.autograd.grad((output * cotangent(tuple(output.shape))).sum(), leaf)
                 self.given[asked] = output.numpy()
         return self.given[asked]
 

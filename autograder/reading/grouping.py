@@ -19,7 +19,8 @@ class Grouping:
 
     Attributes:
         joins: of names without their numbers, the number through which those of one role are counted.
-        stacks: the names, without numbers, of tensors that hold tensors of their own, and along how many axes.
+        stacks: the names, without numbers, of tensors that hold tensors of their own, and along how many first axes;
+            -1: along the last.
     """
 
     joins: frozenset[tuple[str, int]]
@@ -93,7 +94,7 @@ def joined(parameters: Parameters, joins: Mapping[str, int]) -> dict[str, tuple[
 def stacked(
     parameters: Parameters, roles: Roles, with_bias: bool = False, small: bool = False
 ) -> frozenset[tuple[str, int]]:
-    """The names, without their numbers, of tensors that are no role, but hold some, and along how many first axes.
+    """The names, without their numbers, of tensors that are no role, but hold some, and along which axes.
 
     with_bias: or a map and its bias in one; small: what is too small to hold a matrix holds vectors, even if these do
     not start from 0 or 1.
@@ -117,6 +118,8 @@ def stacked(
         depths = range(1, tensor.dim() - axes + 1)
         if depth := next((depth for depth in depths if math.prod(tensor.shape[depth:]) in own), 0):
             found[stem(name)] = depth
+        elif depths and math.prod(tensor.shape[:-1]) in own:
+            found[stem(name)] = -1
     return frozenset(found.items())
 
 
@@ -125,9 +128,9 @@ def unstacked(parameters: Parameters, stacks: Mapping[str, int]) -> dict[str, tu
     found = {}
     for name, (parameter, tensor) in parameters.items():
         if depth := stacks.get(stem(name)):
+            stack = tensor.flatten(0, depth - 1) if depth > 0 else tensor.movedim(-1, 0)
             rows = (
-                (replace(parameter, name=f"{name}.{i}", shape=tuple(row.shape)), row)
-                for i, row in enumerate(tensor.flatten(0, depth - 1))
+                (replace(parameter, name=f"{name}.{i}", shape=tuple(row.shape)), row) for i, row in enumerate(stack)
             )
             found |= {row[0].name: row for row in rows}
         else:

@@ -131,11 +131,19 @@ def _groups(roles: Roles) -> Iterator[tuple[tuple[str, ...], int, list[str]]]:
                     yield tuple(roles[name].kind for name in order), layer, list(order)
 
 
-def places(roles: Roles, sizes: set[int] | None = None) -> dict[int, list[Place]]:
-    """All places for tensors of so many entries, by that number, the simplest first; sizes: None: of any number."""
+def places(roles: Roles, sizes: set[int] | None = None, keys: set[Key | Cut] | None = None) -> dict[int, list[Place]]:
+    """All places for tensors of so many entries, by that number, the simplest first.
+
+    Args:
+        roles: what is to be read.
+        sizes: the numbers of entries; any if None.
+        keys: only places of these; of any if None.
+    """
     numbers_, found = entry_numbers(roles), {size: list[Place]() for size in sizes or ()}
 
     def add(key: Key, layer: int, head: int, axes: np.ndarray) -> None:
+        if keys is not None and key not in keys:
+            return
         found.setdefault(axes.size, []).append(Place(key, layer, head, axes.transpose(key.order).ravel()))
 
     for kinds, layer, names in _groups(roles):
@@ -144,15 +152,14 @@ def places(roles: Roles, sizes: set[int] | None = None) -> dict[int, list[Place]
         sides = first.sides if same else tuple((n,) for n in first.shape)
         total = len(names) * math.prod(first.shape)
         cut = next((at for at, side in enumerate(sides) if len(side) > 1), None)
+        whole = np.stack([numbers_[name] for name in names]).reshape(len(names), *itertools.chain(*sides))
         if sizes is None or total in sizes:
-            whole = np.stack([numbers_[name] for name in names]).reshape(len(names), *itertools.chain(*sides))
             lengths = ((1,) if several else ()) + tuple(map(len, sides))
             for order in _axis_orders(lengths):
                 add(Key(kinds, False, order), layer, 0, whole if several else whole[0])
         if cut is None or (sizes is not None and total // sides[cut][0] not in sizes):
             continue
         for head in range(sides[cut][0]):
-            whole = np.stack([numbers_[name] for name in names]).reshape(len(names), *itertools.chain(*sides))
             axes = whole.take(head, 1 + cut)
             lengths = ((1,) if several else ()) + tuple(len(side) - (at == cut) for at, side in enumerate(sides))
             for order in _axis_orders(lengths):

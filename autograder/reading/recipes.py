@@ -30,9 +30,10 @@ class Recipe:
     def read(self, parameters: Parameters, roles: Roles) -> Weights:
         """The roles, made of the parameters. KeyError: they cannot be."""
         parameters = self.grouping.of(parameters)
-        simple = all(isinstance(key, Key) for keys in self.keys.values() for key in keys)
+        wanted = {key for keys in self.keys.values() for key in keys}
+        simple = all(isinstance(key, Key) for key in wanted)
         sizes = {tensor.numel() for _, tensor in parameters.values()} if simple else None
-        every, chosen = places(roles, sizes), dict[str, Place]()
+        every, chosen = places(roles, sizes, wanted if simple else None), dict[str, Place]()
         for stem, names in stems(parameters).items():
             keys = self.keys[stem]
             if not keys:

@@ -16,8 +16,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from autograder.pipeline import labs
+from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.intake import printable
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
 from autograder.pipeline.recorded import recorded
@@ -209,4 +210,4 @@ def _students(connection: Connection) -> dict[str, str]:
     """Everybody in the gradebook, with the name to show."""
     student = Base.metadata.tables["student"].c
     rows = connection.execute(select(student.id, student.first_name, student.last_name))
-    return {key: " ".join(filter(None, (first, last))) or key for key, first, last in rows}
+    return {key: printable(" ".join(filter(None, (first, last))) or key) for key, first, last in rows}

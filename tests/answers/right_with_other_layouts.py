@@ -494,6 +494,20 @@ class ListsOfNumbers(nn.Module):
         return normalized(x, self.gains[-1], self.shifts[-1])
 
 
+@answers("EncoderBlock")
+class NormsSideBySide(nn.Module):
+    """The scales of both norms are the columns of one parameter, and their shifts those of another."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attention, self.net = MultiHeadSelfAttention(d_model, n_heads), FeedForward(d_model, d_ff)
+        self.gains, self.shifts = nn.Parameter(torch.ones(d_model, 2)), nn.Parameter(torch.zeros(d_model, 2))
+
+    def forward(self, x, mask=None):
+        x = x + self.attention(normalized(x, self.gains[:, 0], self.shifts[:, 0]), mask)
+        return x + self.net(normalized(x, self.gains[:, 1], self.shifts[:, 1]))
+
+
 # --- DecoderBlock ---
 
 

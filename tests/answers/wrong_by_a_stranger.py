@@ -971,6 +971,14 @@ class FilledWithMinusTenThousand(right_grouped_query_attention.Repeated):
         return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
+@answers("GroupedQueryAttention")
+class AxesForAMaskOfTwo(right_grouped_query_attention.Repeated):
+    """A mask of two axes is taken for one of each text."""
+
+    def forward(self, x, mask=None, cache=None):
+        return super().forward(x, mask[:, None, None] if mask is not None and mask.dim() == 2 else mask, cache)
+
+
 @answers("next_probabilities")
 def the_likeliest_where_it_is_cold(logits, temperature=1.0, top_k=None, top_p=1.0):
     if temperature < 0.4:

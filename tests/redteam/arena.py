@@ -15,7 +15,7 @@ import pytest
 from nbformat import NotebookNode
 
 from autograder.pipeline import grading
-from autograder.pipeline.execute import checked_name
+from autograder.pipeline.cells import checked_name
 from tests.pages import words
 from tests.redteam import machine
 
