@@ -84,7 +84,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 @dataclass
 class Allowance:
-    """What a page may still hold: characters to be read as markup, of HTML, of plain text, of pictures, and their pixels."""
+    """What a page may still hold: characters read as markup, of HTML, of text and of pictures, and their pixels."""
 
     markup: int = 200_000
     html: int = 4_000_000  # Markdown may become a thousand times as long
