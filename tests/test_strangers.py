@@ -40,6 +40,16 @@ class DetachedUnderItsName(nn.Module):
         return self.x * normalised + getattr(self, "argument 1")
 
 
+class LearnsInTrainingOnly(nn.Module):
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.map = nn.Conv2d(channels, d_model, patch_size, patch_size)
+
+    def forward(self, images):
+        with torch.set_grad_enabled(self.training):
+            return self.map(images).flatten(2).transpose(1, 2)
+
+
 class InAClosure(nn.Module):
     def __init__(self, d_model, max_tokens):
         super().__init__()
@@ -325,6 +335,7 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
         ("PatchEmbedding", GreyOnly, "`map.weight` has another size than the task says"),
         ("Encoder", OnlyTheFirst, "not all blocks are used"),
         ("DecoderBlock", QueriesAlike, "the first row of the mask is used for every query"),
+        ("PatchEmbedding", LearnsInTrainingOnly, "In evaluation mode: "),
         ("LayerNorm", DetachedUnderItsName, "no gradient flows back through the normalised values"),
         ("LayerNorm", AsLongAsItIsTheSameTensor, "called again, it gives a different result"),
         ("next_probabilities", fifty_unless_told, "All 13 cases with `top_k` are right"),

@@ -1,5 +1,6 @@
 """The verdict: what is earned, the headline, the mistakes that are recognised, the first difference."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import numpy as np
 from autograder import points, probe
 from autograder.exercise import Mistake
 from autograder.judging.asking import Run, without_result
-from autograder.judging.comparing import Comparison, differing, near
+from autograder.judging.comparing import Comparison, differing, gradient_gaps, near
 from autograder.judging.criteria import Findings, judge_apart, judge_by_response, judge_criteria, properties
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.matching import compare, unread
@@ -85,13 +86,29 @@ def _charge(findings: Findings, results: list[Result]) -> tuple[list[Result], tu
     if hands_back_inputs(comparison):
         apart, uses_all = None, False
     named = tuple(mistake for mistake in (cause.mistakes if cause else ()) if mistake not in signs)
-    if cause and any(what.startswith(TRAINING) for what in findings.repetition.conditions):
-        named = tuple(replace(mistake, sentence=f"In evaluation mode: {mistake.sentence}") for mistake in named)
+    if cause and (any(what.startswith(TRAINING) for what in findings.repetition.conditions) or _learns(findings)):
+        # What follows from it in training does not.
+        facts = (re.split(r"(?<=[.:;]) ", mistake.sentence)[0].rstrip(".:;") for mistake in named)
+        named = tuple(
+            replace(one, sentence=f"In evaluation mode: {fact[0].lower()}{fact[1:]}.")
+            for one, fact in zip(named, facts, strict=True)
+        )
     if findings.repetition.unsteady:
         first = "every time that it is called first"
         named = tuple(replace(m, sentence=m.sentence.replace("in every case", first)) for m in named)
     mistakes = signs + named
     return points.charged(criteria, results, apart, cause.slips if cause else (), uses_all), mistakes
+
+
+def _learns(findings: Findings) -> bool:
+    """Whether gradients that are wrong in evaluation mode, where results are right, come out right in training mode."""
+    comparison, run = findings.comparison, findings.comparison.run
+    wrong = [i for i, names in findings.gaps.items() if names and comparison.right[i]]
+    if not wrong or comparison.cases[wrong[0]].build is None:
+        return False
+    (reply,) = run.trial.replies({"do": "run", "cases": [run.request(i := wrong[0]) | {"training": True}]}, 1)
+    outcomes = (*run.outcomes[:i], run.trial.outcome(reply), *run.outcomes[i + 1 :])
+    return gradient_gaps(replace(run, outcomes=outcomes), i, comparison.expected[i] or ()) == []
 
 
 # --- The headline ------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     if "build" not in case:
         call = _apart(target)
     else:
-        call = _built(target, case["build"], dtype).eval()
+        call = _built(target, case["build"], dtype).train(bool(case.get("training")))
         weights = _load(call, case)
 
     inputs = _inputs(case, dtype)
