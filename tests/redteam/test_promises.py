@@ -74,7 +74,7 @@ SENTENCES = [
     f"{markup.MAX_HTML:,} and {markup.MAX_TAGS:,} tags of one HTML output ({markup.MAX_SPANNED} rows and columns that",
     f"{markup.MAX_TEXT:,} of each output that a cell printed",
     f"{Allowance.markup:,} characters of markup, {Allowance.html:,} of the HTML that is made of it",
-    f"{Allowance.text:,} of text, {mb(Allowance.pictures)} of pictures",
+    f"{Allowance.text:,} of text, {mb(Allowance.pictures)} of pictures and {Allowance.pixels // 10**6} million",
     f"use up its {RUN.total_timeout:g} s ({RUN.total_timeout + 3 * GRADED.grader_s:g} s where",
     f"among all of the user ({sandbox.ELSEWHERE} more)",
     f"up to {['no', 'one', 'two', 'three'][RUN.max_restarts]} fresh ones run the other cells again",
