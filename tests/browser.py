@@ -114,7 +114,7 @@ def free_port() -> int:
 def lab_server(
     course: Path, home: Path, port: int | None = None, timeout: float = 240, instructor: bool = False
 ) -> Iterator[Server]:
-    """Run `python -m headroom lab` on `course` with the home folder `home`; it is interrupted at the block's end.
+    """Run `python -m headroom lab` on `course` with the home folder `home`; it is ended at the block's end.
 
     The server gets no variable of Jupyter's from outside, so that it is configured by the launcher alone. Its notebooks
     run at the small scale: what they reach at full scale, test_notebooks.py looks at.
@@ -138,7 +138,7 @@ def lab_server(
         yield Server(_address(process, log_path, timeout), course, home, process, log_path)
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # what a shell has started in the background is deaf to an interrupt
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
