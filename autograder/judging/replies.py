@@ -49,7 +49,7 @@ class Outcome:
         dtypes: of the parts.
         input_gradients, weight_gradients: where they were asked for.
         backward_error: the message of what the backward pass raised.
-        called: the names of operations.
+        called: the names of torch's functions, where the task forbids some.
         traced: all numbers that were computed on the way, where they were asked for.
         printed: what the code printed.
         gradients_off: whether the code has switched gradients off and left them so.
