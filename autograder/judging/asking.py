@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,11 @@ class Trial:
     inputs: tuple[tuple[Any, ...], ...]
     cotangents: tuple[Cotangents | None, ...]
 
+    @cached_property
+    def forbidden(self) -> list[list[str]]:
+        """The operations that the student's code may not call, as the probe takes them."""
+        return probe.kernels(self.exercise.forbidden)
+
     @classmethod
     def of(cls, exercise: Exercise, ask: Ask, cases: Sequence[Case], rng: np.random.Generator) -> "Trial":
         """Draw what the cases need beside their inputs."""
@@ -90,7 +96,28 @@ class Trial:
             half = len(calls) // 2
             parts = (calls[:half], calls[half:])
             return [reply for part in parts for reply in self.replies(request | {"cases": part}, len(part))]
-        limits = {"seconds": self.exercise.seconds, "forbidden": sorted(self.exercise.forbidden)}
+        return self._read(request, count)
+
+    def replies_to_each(self, requests: Sequence[dict[str, Any]]) -> list[list[Reply] | None]:
+        """The replies to several requests with cases, sent as one: their way takes longer than what they ask for.
+
+        None for those that have to be sent alone: all, where one would be too large, and those for which there was no
+        time any more after one that had run out of it.
+        """
+        if not fits_in_one([case for request in requests for case in request["cases"]]):
+            return [None for _ in requests]
+        counts = [len(request["cases"]) for request in requests]
+        replies = iter(self._read({"do": "each", "asks": list(requests)}, sum(counts)))
+        found, in_time = list[list[Reply] | None](), True
+        for count in counts:
+            own = list(itertools.islice(replies, count))
+            found.append(own if in_time else None)
+            errors = (self.outcome(reply).error for reply in own if in_time)
+            in_time = in_time and not any(error and error.type == TOO_SLOW for error in errors)
+        return found
+
+    def _read(self, request: dict[str, Any], count: int) -> list[Reply]:
+        limits = {"seconds": self.exercise.seconds, "forbidden": self.forbidden}
         return read(self.ask, request | limits, count)
 
 

@@ -11,7 +11,7 @@ from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
 from autograder.judging.comparing import Comparison, all_gradient_gaps, arrays, largest, near, reference, same_shapes
-from autograder.judging.replies import TOO_SLOW, Arrays, StudentError
+from autograder.judging.replies import TOO_SLOW, Arrays, Outcome, StudentError
 from autograder.judging.wording import difference
 
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
@@ -36,6 +36,9 @@ class Repetition:
         return [agrees and i not in self.unsteady for i, agrees in enumerate(right)]
 
 
+Look = tuple[list[Call], dict[str, Any]]  # calls that are made again, and how, as the probe takes it
+
+
 def repeat(comparison: Comparison) -> Repetition:
     """Make the same calls under conditions that must not matter.
 
@@ -49,38 +52,54 @@ def repeat(comparison: Comparison) -> Repetition:
     if not order:
         return Repetition({}, ())
     back, unsteady, conditions = order[::-1], dict[int, str](), list[str]()
-    found = _differing(comparison, back, order, training=True, strided=True, shared=True)
-    if found or (found := _differing(comparison, back, training=True, shared=True)):
-        unsteady = _called_again(comparison, back, order)
-        # Each text by itself is right: what two in turn show is a matter of the contract.
-        conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
-        for i, error in _differing(comparison, order, strided=True).items():
-            how = "where an input is not contiguous in memory, as a transposed one is, it"
-            conditions.append(f"{how} {difference(error)} ({cases[i].label})")
-        for i, error in _differing(comparison, order, training=True).items():
-            conditions.append(f"{TRAINING} it {difference(error)} ({cases[i].label})")
+    looks: dict[str, Look] = {
+        "all at once": _look(comparison, back, order, training=True, strided=True, shared=True),
+        "largest first": _look(comparison, back, training=True, shared=True),
+    }
+    of_torch = comparison.trial.exercise.library == "torch"
+    if of_torch:
+        looks |= {"in float32": _in_float32(comparison, order), "in float64": _in_float64(comparison, order)}
+        modules = [i for i in order[:1] if cases[i].build is not None]
+        looks |= {"moved": _look(comparison, modules, device="meta")}
+    made = _Looks(comparison, looks)
+    if found := made.differing("all at once") or made.differing("largest first"):
+        unsteady, conditions = _each_alone(comparison, back, order)
         in_time = any(error is None or error.type != TOO_SLOW for error in found.values())
         if in_time and not unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
-    if comparison.trial.exercise.library == "torch":
+    if of_torch:
         if not unsteady:  # else what differs there may be what is kept
-            conditions += _in_float32(comparison, order) or _in_float64(comparison, order)
-        conditions += _of_module(comparison, order[0])
+            differ = _differ_in_float32(comparison, made.seen("in float32"))
+            conditions += differ or _differ_in_float64(comparison, made.seen("in float64"))
+        conditions += [sentence for i, outcome in made.seen("moved") for sentence in _of_module(comparison, i, outcome)]
     return Repetition(unsteady, tuple(conditions))
 
 
-def _called_again(comparison: Comparison, back: list[int], order: list[int]) -> dict[int, str]:
-    """The cases that come out otherwise when one object is called there and back, or only back, with sentences."""
-    unsteady = dict[int, str]()
-    for there in (order, []):
-        for i, error in _differing(comparison, back, there, shared=True).items():
-            case = comparison.cases[i]
-            kept = case.build is None and not any(comparison.run.changed)
-            keeps = ": something is kept from one call to the next" if kept else ""
-            how = "called again" if case.steps is None else "with two texts in turn, each continued in two ways"
-            unsteady.setdefault(i, f"{how}, it {difference(error)}{keeps} ({case.label})")
-    return unsteady
+def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> tuple[dict[int, str], list[str]]:
+    """The cases that come out otherwise when called again, and the conditions under which results differ."""
+    looks: dict[str, Look] = {
+        "there and back": _look(comparison, back, order, shared=True),
+        "back": _look(comparison, back, shared=True),
+        "strided": _look(comparison, order, strided=True),
+        "training": _look(comparison, order, training=True),
+    }
+    cases, made = comparison.cases, _Looks(comparison, looks)
+    unsteady, conditions = dict[int, str](), list[str]()
+    again = made.differing("there and back")
+    for i, error in (again | made.differing("back") | again).items():
+        kept = cases[i].build is None and not any(comparison.run.changed)
+        keeps = ": something is kept from one call to the next" if kept else ""
+        how = "called again" if cases[i].steps is None else "with two texts in turn, each continued in two ways"
+        unsteady[i] = f"{how}, it {difference(error)}{keeps} ({cases[i].label})"
+    # Each text by itself is right: what two in turn show is a matter of the contract.
+    conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
+    for i, error in made.differing("strided").items():
+        how = "where an input is not contiguous in memory, as a transposed one is, it"
+        conditions.append(f"{how} {difference(error)} ({cases[i].label})")
+    for i, error in made.differing("training").items():
+        conditions.append(f"{TRAINING} it {difference(error)} ({cases[i].label})")
+    return unsteady, conditions
 
 
 def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
@@ -99,31 +118,51 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
     return sentences
 
 
-def _differing(
-    comparison: Comparison, order: Sequence[int], there: Sequence[int] = (), **how: Any
-) -> dict[int, StudentError | None]:
-    """The cases whose results are not what they were, and what they raised, when called in this order.
+def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (), **how: Any) -> Look:
+    """The cases called in this order.
 
     What is called on the way `there`, before that, is called in evaluation mode, and has a call with other inputs
     before it, which leaves the weights alone. The last of them is called so once more at the end.
     """
-    run, trial = comparison.run, comparison.trial
+    run = comparison.run
     singly = [(i, run.request(i) | {"training": False}) for i in there]
     # What is kept of the first call of all shows where that differs from what is called next.
     twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
     doubled = [call for calls in twice for call in calls]
     calls: list[Call] = [*((i, run.request(i)) for i in order), *singly[-1:]]
-    calls = (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls
-    replies = trial.replies({"do": "look", "cases": [request for _, request in calls], **how}, len(calls))
-    differing: dict[int, StudentError | None] = {}
-    for (i, _), reply in zip(calls, replies, strict=True):
-        if i is None:
-            continue
-        outcome, first = trial.outcome(reply), run.outcomes[i].output
-        assert first is not None  # or it would not be called again
-        if outcome.output is None or not _same(comparison, i, outcome.output, first):
-            differing.setdefault(i, outcome.error)
-    return differing
+    return (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls, how
+
+
+class _Looks:
+    """Looks that are made at once; those that this was too much for are made one by one, when they are wanted."""
+
+    def __init__(self, comparison: Comparison, looks: Mapping[str, Look]) -> None:
+        self._comparison, self._looks = comparison, looks
+        self._asked = {
+            name: {"do": "look", "cases": [request for _, request in calls], **how}
+            for name, (calls, how) in looks.items()
+        }
+        replies = comparison.trial.replies_to_each([*self._asked.values()])
+        self._replies = dict(zip(looks, replies, strict=True))
+
+    def seen(self, name: str) -> list[tuple[int, Outcome]]:
+        """What came of the calls of a look, with their cases."""
+        trial, calls, replies = self._comparison.trial, self._looks[name][0], self._replies[name]
+        if replies is None:
+            replies = trial.replies(self._asked[name], len(calls)) if calls else []
+        pairs = zip(calls, replies, strict=True)
+        return [(i, trial.outcome(reply)) for (i, _), reply in pairs if i is not None]
+
+    def differing(self, name: str) -> dict[int, StudentError | None]:
+        """The cases whose results are not what they were, and what they raised."""
+        outcomes = self._comparison.run.outcomes
+        differing: dict[int, StudentError | None] = {}
+        for i, outcome in self.seen(name):
+            first = outcomes[i].output
+            assert first is not None  # or it would not be called again
+            if outcome.output is None or not _same(self._comparison, i, outcome.output, first):
+                differing.setdefault(i, outcome.error)
+        return differing
 
 
 def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:
@@ -208,40 +247,49 @@ def _off_by_a_little(comparison: Comparison, i: int) -> float:
     return gap if gap < 0.01 * max(largest(right) for _, right in pairs) else 0.0
 
 
-def _in_float32(comparison: Comparison, order: list[int]) -> list[str]:
-    """What differs in float32, on the object as it was built: results must be float32 and much the same."""
-    run, cases, trial = comparison.run, comparison.cases, comparison.trial
-    order = [i for i in order if cases[i].single and cases[i].dtype == "float64" and comparison.right[i]]
-    requests = [run.request(i) | {"dtype": "float32"} for i in order]
-    replies = trial.replies({"do": "look", "cases": requests, "shared": True}, len(order)) if order else []
+def _in_float32(comparison: Comparison, order: list[int]) -> Look:
+    """The right cases in float32, on the object as it was built."""
+    chosen = [i for i in order if _in_double(comparison, i)]
+    return [(i, comparison.run.request(i) | {"dtype": "float32"}) for i in chosen], {"shared": True}
+
+
+def _in_float64(comparison: Comparison, order: list[int]) -> Look:
+    """The smallest right case of each kind in float64, where PyTorch's default is float32, as for who leaves it so.
+
+    What is made without a dtype is made in all of a kind.
+    """
+    of_kind = dict[str, int]()
+    for i in order:
+        if _in_double(comparison, i) and _has_floats(comparison.cases[i]):
+            of_kind.setdefault(comparison.cases[i].tag, i)
+    return _look(comparison, [*of_kind.values()], default="float32", shared=True)
+
+
+def _in_double(comparison: Comparison, i: int) -> bool:
+    """Whether a case is right in float64, and would be in float32."""
+    case = comparison.cases[i]
+    return case.single and case.dtype == "float64" and comparison.right[i]
+
+
+def _differ_in_float32(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
+    """What differs in float32: results must be float32 and much the same."""
     sentences = []
-    for i, reply in zip(order, replies, strict=True):
-        outcome, first, label = trial.outcome(reply), run.outcomes[i].output, cases[i].label
+    for i, outcome in seen:
+        first, label = comparison.run.outcomes[i].output, comparison.cases[i].label
         assert first is not None
         if outcome.output is None:
             sentences.append(f"in float32 it {difference(outcome.error)} ({label})")
-        elif _has_floats(cases[i]) and "float64" in outcome.dtypes:
+        elif _has_floats(comparison.cases[i]) and "float64" in outcome.dtypes:
             sentences.append(f"float32 in, float64 out ({label})")
         elif not _same(comparison, i, outcome.output, first, "float32") and _survives_float32(comparison, i):
             sentences.append(f"in float32 the result is far off ({label})")
     return sentences
 
 
-def _in_float64(comparison: Comparison, order: list[int]) -> list[str]:
-    """What differs in float64 where PyTorch's default is float32, as it is for who has not changed it.
-
-    For the smallest case of each kind: what is made without a dtype is made in all of them.
-    """
-    run, cases, trial = comparison.run, comparison.cases, comparison.trial
-    of_kind = dict[str, int]()
-    for i in order:
-        if cases[i].single and cases[i].dtype == "float64" and comparison.right[i] and _has_floats(cases[i]):
-            of_kind.setdefault(cases[i].tag, i)
-    chosen = [*of_kind.values()]
-    how = {"default": "float32", "shared": True}
-    replies = trial.replies({"do": "look", "cases": list(map(run.request, chosen)), **how}, len(chosen))
-    for i, reply in zip(chosen, replies, strict=True):
-        outcome, first, label = trial.outcome(reply), run.outcomes[i].output, cases[i].label
+def _differ_in_float64(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
+    """What differs in float64 where PyTorch's default is float32: the first such case."""
+    for i, outcome in seen:
+        first, label = comparison.run.outcomes[i].output, comparison.cases[i].label
         assert first is not None
         if outcome.output is None:
             return [f"in float64, where PyTorch's default is float32, it {difference(outcome.error)} ({label})"]
@@ -269,22 +317,17 @@ def _single(value: Any) -> Any:
     return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
-def _of_module(comparison: Comparison, i: int) -> list[str]:
+def _of_module(comparison: Comparison, i: int, outcome: Outcome) -> list[str]:
     """What is wrong with what hangs on a module: parameters without a task, or what does not move with it.
 
     The latter shows on a device that computes nothing.
     """
-    run, trial = comparison.run, comparison.trial
-    if comparison.cases[i].build is None:
-        return []
-    sentences = []
-    if run.parameters[i] and not trial.exercise.needs:
+    run, sentences, error = comparison.run, list[str](), outcome.error
+    if run.parameters[i] and not comparison.trial.exercise.needs:
         sentences.append(f"`{next(iter(run.parameters[i]))}` is among the parameters")
     unset = (name for name, (p, _) in run.parameters[i].items() if p.start is not None and np.isnan(p.start).any())
     sentences += [f"`{name}` starts from numbers that were never set" for name in unset][:1]
     sentences += [f"nothing depends on `{name}`, which is among the parameters" for name in _idle(comparison)[:1]]
-    (reply,) = trial.replies({"do": "look", "cases": [run.request(i)], "device": "meta"}, 1)
-    error = trial.outcome(reply).error
     if error and all(word in error.message for word in ("device", "cpu", "meta")):
         sentences.append("a tensor stays where it was when a model with this module in it is moved with `.to(device)`")
     return sentences

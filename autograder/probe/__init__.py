@@ -10,7 +10,7 @@ name. So they import one another, and nothing else of the project, by relative i
 """
 
 from .calls import answer, other, weighted
-from .guards import Forbidden, exact
+from .guards import Forbidden, exact, kernels, registered
 from .stand_ins import MADE, made, models, state
 from .wire import (
     DTYPES,
@@ -36,10 +36,12 @@ __all__ = [
     "Forbidden",
     "answer",
     "exact",
+    "kernels",
     "made",
     "models",
     "other",
     "pack",
+    "registered",
     "state",
     "unpack",
     "weighted",

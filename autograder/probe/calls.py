@@ -28,25 +28,29 @@ def answer(request: bytes, target: Any) -> bytes:
     arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
     and, where a case gives a cotangent, differentiates, every case on an object of its own.
     `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
-    per build or case.
+    per build or case. `{"do": "each", "asks": […]}` holds several of these, each with its own time, and the reply is
+    that to the first, and then that to the next. Once one has run out of time, nothing more is done.
 
-    `"forbidden"` names operations that raise `Forbidden` until the reply's bytes are made.
+    `"forbidden"` lists operations, as `kernels` does, that raise `Forbidden` until the reply's bytes are made.
     """
     ask = unpack(request)
-    if ask["do"] == "describe":
-        work = [lambda args=args: _describe(target, args) for args in ask["builds"]]
-    elif ask["do"] == "look":
-        objects: dict[str, Any] = {}
-        work = [lambda case=case: _look(target, case, objects, ask) for case in ask["cases"]]
-    else:
-        work = [lambda case=case: _run(target, case) for case in ask["cases"]]
-    with (
-        of_one_class(bool(ask.get("shared"))),
-        forbidding(ask.get("forbidden", [])),
-        Watchdog(ask.get("seconds", SECONDS)) as watchdog,
-    ):
-        replies = [guarded(task, watchdog) for task in work]
+    with forbidding(ask.get("forbidden", [])), Watchdog(ask.get("seconds", SECONDS)) as watchdog:
+        replies = list[dict[str, Any]]()
+        for one in ask["asks"] if ask["do"] == "each" else [ask]:
+            watchdog.renew()
+            with of_one_class(bool(one.get("shared"))):
+                replies += [guarded(task, watchdog) for task in _work(target, one)]
         return pack(replies)
+
+
+def _work(target: Any, ask: dict[str, Any]) -> list[Callable[[], dict[str, Any]]]:
+    """What is to be done for each build or case of a request."""
+    if ask["do"] == "describe":
+        return [lambda args=args: _describe(target, args) for args in ask["builds"]]
+    if ask["do"] == "look":
+        objects: dict[str, Any] = {}
+        return [lambda case=case: _look(target, case, objects, ask) for case in ask["cases"]]
+    return [lambda case=case: _run(target, case) for case in ask["cases"]]
 
 
 def _describe(target: Any, args: list[Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,39 @@ class Forbidden(RuntimeError):
     """Raised by an operation that would do the student's task. The text is its name."""
 
 
+@functools.cache
+def registered() -> dict[str, list[str]]:
+    """All of torch's operations, by name: each with its library and overload, as in aten::add.Tensor."""
+    found = dict[str, list[str]]()
+    for name in torch._C._dispatch_get_all_op_names():  # pyright: ignore[reportPrivateUsage]  # torch has no public one
+        found.setdefault(name.partition("::")[2].partition(".")[0], []).append(name)
+    return found
+
+
+def kernels(names: Iterable[str]) -> list[list[str]]:
+    """What runs torch's operations of these names: library, operation with its overload, kind of tensor.
+
+    For the judge, which finds them once for all requests: it takes longer than to do what one asks for.
+    """
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]  # as above
+    return [
+        [*operation.split("::"), key]
+        for name in sorted(names)
+        for operation in registered().get(name, ())
+        for key in BACKENDS
+        if has_kernel(operation, key)
+    ]
+
+
 @contextlib.contextmanager
-def forbidding(names: list[str]) -> Generator[None]:
+def forbidding(forbidden: list[list[str]]) -> Generator[None]:
     """Let these of torch's own operations raise `Forbidden`, whoever calls them: in any thread, by any name of theirs.
 
     A watch that notes what is called sees one thread only, and can be told to look away; this replaces the operations
-    themselves, in torch's dispatcher, and puts them back. Names that are no operation are left to the watch.
+    themselves, in torch's dispatcher, and puts them back.
+
+    Args:
+        forbidden: what runs them, as `kernels` lists it.
     """
 
     def stop(name: str) -> Callable[..., Any]:
@@ -47,30 +74,15 @@ def forbidding(names: list[str]) -> Generator[None]:
 
         return stopped
 
-    scoped_library = torch.library._scoped_library  # pyright: ignore[reportPrivateUsage]  # torch has no public one
+    scoped_library = torch.library._scoped_library  # pyright: ignore[reportPrivateUsage]  # as above
     with contextlib.ExitStack() as stack, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of every operation that is replaced
         libraries = {}
-        for space, operation, key in _kernels(tuple(names)):
+        for space, operation, key in forbidden:
             if space not in libraries:
                 libraries[space] = stack.enter_context(scoped_library(space, "IMPL"))
             libraries[space].impl(operation, stop(operation.partition(".")[0]), key)
         yield
-
-
-@functools.cache
-def _kernels(names: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """What runs operations of these names: library, operation with its overload, kind of tensor."""
-    registered = torch._C._dispatch_get_all_op_names()  # pyright: ignore[reportPrivateUsage]  # as above
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # pyright: ignore[reportPrivateUsage]
-    found = (name.partition("::") for name in registered)
-    return [
-        (space, operation, key)
-        for space, _, operation in found
-        if operation.partition(".")[0] in names
-        for key in BACKENDS
-        if has_kernel(f"{space}::{operation}", key)
-    ]
 
 
 class Watchdog:
@@ -85,6 +97,11 @@ class Watchdog:
         self.seconds, self.barked = seconds, False
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.renew()
+
+    def renew(self) -> None:
+        """Let the time begin anew, unless it was up before."""
+        self._end, self._last = time.process_time() + self.seconds, time.monotonic() + WAITING * self.seconds
 
     def __enter__(self) -> "Watchdog":
         if threading.current_thread() is threading.main_thread():
@@ -113,8 +130,7 @@ class Watchdog:
                 continue
 
     def _watch(self) -> None:
-        end, last = time.process_time() + self.seconds, time.monotonic() + WAITING * self.seconds
-        while (left := min(end - time.process_time(), last - time.monotonic())) > 0:
+        while (left := min(self._end - time.process_time(), self._last - time.monotonic())) > 0:
             if self._done.wait(left):
                 return
         while not self._done.wait(AGAIN if self.barked else 0.0):
