@@ -31,9 +31,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
         n_target: int = 0,
         offset: float = 0.0,
         ids: tuple[int, int] | None = None,
+        refuses: bool = False,
         **kwargs: Any,
     ) -> Case:
-        """ends: for each row, how many tokens it has with its end token; None: more than it may have."""
+        """One batch.
+
+        ends: for each row, how many tokens it has with its end token; None: more than it may have.
+        refuses: whether the model takes no text that was written on when it was complete.
+        """
         batch, n_target = len(ends), n_target or int(source.choice([7, 8, 9]))
         among = np.arange(max(1, n_target - 6), n_target - 1)
         start, end = ids or map(int, source.choice(among, size=2, replace=False))
@@ -51,11 +56,13 @@ def cases(rng: np.random.Generator) -> list[Case]:
                 rows[row, 0] = 2 * source.normal(size=n_target)
                 rows[row, 0, end] = -SURE
         model = {"$make": "next_logits", "rows": rows + offset, "before": before}
+        model |= {"end": end, "most": max_tokens} if refuses else {}
         when = ", ".join("never" if place is None else str(place) for place in ends)
         label = f"batch {batch}, rows end after {when} tokens, max_tokens {max_tokens}"
         label += f", {n_target} tokens to choose from" if n_target == MANY else ""
         label += f", logits about {offset:,.0f}" if offset else ""
         label += f", start={start}, end={end}" if ids else ""
+        label += ", and next_logits takes no token too many" if refuses else ""
         return Case(tag, label, (model, start, end, max_tokens, batch), **kwargs)
 
     return [
@@ -72,6 +79,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("stop", rng, [2, 1], 3, n_target=MANY),
         case("limit", rng, [None, None, 1, None, None], 1),
         case("limit", rng, [4], 4),
+        case("stop", rng, [3, 1, 2], 6, refuses=True),
+        case("limit", rng, [None, 2], 3, refuses=True),
     ]
 
 

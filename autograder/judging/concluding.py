@@ -36,8 +36,8 @@ def nothing_to_compare(run: Run) -> Verdict | None:
     for error in errors:
         if verdict := without_result(exercise, error):
             return verdict
-    if not errors:
-        instead = in_place_of_result(run.outcomes[0].type)
+    if returned := [outcome.type for outcome in run.outcomes if not outcome.error]:
+        instead = in_place_of_result(returned[0])
         return not_judged(exercise.name, f"it should return {exercise.returns}; it returned {instead}")
     comparison = compare(run)
     mistakes = recognise_signs(comparison)

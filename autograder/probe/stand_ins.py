@@ -24,15 +24,20 @@ def _ids(tokens: Any, who: str) -> torch.Tensor:
     return tokens.long()
 
 
-def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
+def _next_logits(
+    rows: np.ndarray, before: np.ndarray, end: int | None = None, most: int | None = None
+) -> Callable[[torch.Tensor], torch.Tensor]:
     """A stand-in for a decoder: what comes next depends on the row, the place, and every token so far and its place.
 
     Args:
         rows: `(batch, places, n_target)`, what each row adds at each place.
         before: `(places, n_target, n_target)`, what a token at a place adds there and at all places after it.
+        end: the id after which a row is done; if given, it refuses texts that were written on when all rows were done
+            or had `most` tokens after their first one.
     """
     own, added = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy())
     batch, places, _ = own.shape
+    lengths = list[int]()  # of the texts that it got; one that begins with filler tells nothing of what is written
 
     def next_logits(tokens: torch.Tensor) -> torch.Tensor:
         """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
@@ -42,6 +47,12 @@ def _next_logits(rows: np.ndarray, before: np.ndarray) -> Callable[[torch.Tensor
                 f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to "
                 f"{8 * places}; it got shape {tuple(tokens.shape)}"
             )
+        lengths.append(tokens.size(1))
+        if end is not None and lengths[0] == 1:
+            if bool((tokens[:, 1:-1] == end).any(1).all()):
+                raise ValueError("next_logits got a token that was written after every row had written its end token")
+            if tokens.size(1) > 1 + (most or places):
+                raise ValueError(f"next_logits got more than max_tokens={most} tokens that were written")
         place = torch.arange(tokens.size(1)) % places
         return own[:, place] + added[place, tokens].cumsum(1)
 

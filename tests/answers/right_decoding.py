@@ -129,3 +129,32 @@ def no_rest_for_the_ended(next_logits, start, end, max_tokens, batch):
         print(tokens.shape)
         if (tokens[:, -1] == end).all() or tokens.size(1) > max_tokens:
             return tokens[:, 1:]
+
+
+@answers("greedy_decode")
+def into_a_buffer_full_of_ends(next_logits, start, end, max_tokens, batch):
+    """The model gets all places at every step: what stands at a place depends on nothing after it."""
+    tokens = torch.full((batch, 1 + max_tokens), end)
+    tokens[:, 0] = start
+    ended = torch.zeros(batch, dtype=torch.bool)
+    for place in range(1, 1 + max_tokens):
+        token = next_logits(tokens)[:, place - 1].argmax(dim=-1)
+        tokens[:, place] = torch.where(ended, end, token)
+        ended |= tokens[:, place] == end
+        if ended.all():
+            return tokens[:, 1 : 1 + place]
+    return tokens[:, 1:]
+
+
+@answers("greedy_decode")
+def asks_once_more_than_it_writes(next_logits, start, end, max_tokens, batch):
+    """The logits of a token that is never written are computed as well, and not used."""
+    tokens = torch.full((batch, 1), start)
+    ended = torch.zeros(batch, dtype=torch.bool)
+    logits = next_logits(tokens)
+    while tokens.size(1) <= max_tokens and not ended.all():
+        token = logits[:, -1].argmax(dim=-1).masked_fill(ended, end)
+        ended |= token == end
+        tokens = torch.cat([tokens, token[:, None]], dim=1)
+        logits = next_logits(tokens)
+    return tokens[:, 1:]

@@ -374,3 +374,17 @@ def best_of_those_above_a_floor(next_logits, start, end, max_tokens, batch):
         ended |= token == end
         tokens = torch.cat([tokens, token[:, None]], dim=1)
     return tokens[:, 1:]
+
+
+@answers("greedy_decode")
+def writes_on_and_cuts_the_ends_off(next_logits, start, end, max_tokens, batch):
+    """What it returns is right; the loop does not stop when all rows are done."""
+    tokens = torch.full((batch, 1), start)
+    ended = torch.zeros(batch, dtype=torch.bool)
+    for _ in range(max_tokens):
+        token = next_logits(tokens)[:, -1].argmax(dim=-1).masked_fill(ended, end)
+        ended |= token == end
+        tokens = torch.cat([tokens, token[:, None]], dim=1)
+    written = tokens[:, 1:]
+    n_kept = 1 + int((written == end).cumsum(dim=1).eq(0).sum(dim=1).max())
+    return written[:, :n_kept]
