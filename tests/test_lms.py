@@ -96,6 +96,7 @@ def test_a_roster_that_is_read_again_keeps_scores_and_forgets_nobody(course: Pat
         ("colour,size\nred,3\n", "None of the columns colour, size says what a student is called"),
         ("student_id\n../evil\n", "no folder can be called '../evil'"),
         ("student_id\na/b\n", "no folder can be called 'a/b'"),
+        ('student_id\n"a"";alert(1);"""\n', "no folder can be called"),
         ("student_id,email\nann,a@x\nann,b@x\n", "two students are called 'ann'"),
         ("student_id,last_name\n,Maier\n", "has no student_id, login or e-mail"),
         ("student_id\n", "lists nobody"),
@@ -104,6 +105,15 @@ def test_a_roster_that_is_read_again_keeps_scores_and_forgets_nobody(course: Pat
 def test_a_roster_that_cannot_be_used_says_why(course: Path, text: str, said: str) -> None:
     with pytest.raises(Failed, match=said):
         enrolled(course, text)
+
+
+def test_a_name_that_is_html_is_none_in_the_gradebook(course: Path) -> None:
+    """Attack: it runs in whoever opens nbgrader's pages; scores still find the row that has it."""
+    table = '"Student",ID,SIS Login ID\n"Lory, <img src=x onerror=alert(1)>",101,mal\n'
+    found = enrolled(course, table)["mal"]
+    assert (found.last_name, found.first_name) == ("Lory", "_img src=x onerror=alert(1)_")
+    with book(course) as gradebook:
+        assert people.Class(gradebook).find(people.Person("", "<img src=x onerror=alert(1)>", "Lory")) == "mal"
 
 
 def test_a_name_that_the_output_cannot_hold_ends_nothing(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
