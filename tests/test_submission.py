@@ -22,6 +22,7 @@ from autograder.kernels.launch import NoIsolation
 from autograder.pipeline import execute
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.execute import JudgedExecute
+from autograder.pipeline.integrity import NOTED
 from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
@@ -230,11 +231,25 @@ def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
     told = {"grade_id": "check-first", "score": 0.5, "text": "half", "html": "<p>half", "exercise": "", "forbidden": ""}
     told["recorded"] = {}
     resources = ResourcesDict()
-    resources[execute.ENDED] = {"why": "it was too much", "judged": {"check-first": told}}
+    resources[execute.ENDED] = {"why": "it was too much", "judged": {"check-first": told}, "noted": []}
     notebook, resources = JudgedExecute().preprocess(notebook, resources)
     assert resources[execute.SCORES] == {"check-first": 0.5, "check-second": 0.0, "own-test": 0.0}
     first, second = (cell.outputs[0].data["text/plain"] for cell in notebook.cells if checked_name(cell))
     assert first == "half" and "it was not judged: it was too much." in second
+
+
+def test_what_is_noted_is_said_at_once_and_stays_where_grading_is_broken_off() -> None:
+    """Attack: a process that is ended with what it holds."""
+    told: list[dict] = []
+    grader = JudgedExecute()
+    grader._remarks, grader.nb, grader.say = [], new_notebook(), told.append
+    for _ in range(2):
+        grader._remark(3, "opened '/etc/shadow'")
+    assert told == [{"noted": {"where": "cell 4", "what": "opened '/etc/shadow'", "difference": ""}}]
+    resources = ResourcesDict()
+    resources[execute.ENDED] = {"why": "it was too much", "judged": {}, "noted": [one["noted"] for one in told]}
+    _, resources = JudgedExecute().preprocess(new_notebook(), resources)
+    assert [one.what for one in resources[NOTED]] == ["opened '/etc/shadow'", "was broken off: it was too much"]
 
 
 def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

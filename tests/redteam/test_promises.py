@@ -16,6 +16,7 @@ from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedProvisioner
 from autograder.pipeline import intake, markup, submission
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.feedback import FeedbackExporter
+from autograder.pipeline.integrity import MAX_REMARKS
 from autograder.pipeline.markup import Allowance
 from autograder.pipeline.submission import SubmissionExporter
 from autograder.pipeline.unit import MAX_ANSWER, Unit
@@ -75,6 +76,7 @@ SENTENCES = [
     f"{markup.MAX_TEXT:,} of each output that a cell printed",
     f"{Allowance.markup:,} characters of markup, {Allowance.html:,} of the HTML that is made of it",
     f"{Allowance.text:,} of text, {mb(Allowance.pictures)} of pictures and {Allowance.pixels // 10**6} million",
+    f"A note lists the first {MAX_REMARKS} and counts",
     f"use up its {RUN.total_timeout:g} s ({RUN.total_timeout + 3 * GRADED.grader_s:g} s where",
     f"among all of the user ({sandbox.ELSEWHERE} more)",
     f"up to {['no', 'one', 'two', 'three'][RUN.max_restarts]} fresh ones run the other cells again",
