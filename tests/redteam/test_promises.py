@@ -76,6 +76,8 @@ SENTENCES = [
     f"{markup.MAX_TEXT:,} of each output that a cell printed",
     f"{Allowance.markup:,} characters of markup, {Allowance.html:,} of the HTML that is made of it",
     f"{Allowance.text:,} of text, {mb(Allowance.pictures)} of pictures and {Allowance.pixels // 10**6} million",
+    f"Of a folder's entries {intake.MAX_LOOKED_AT:,} are looked at",
+    f"of files that are left out {intake.MAX_REMARKS} are named",
     f"A note lists the first {MAX_REMARKS} and counts",
     f"use up its {RUN.total_timeout:g} s ({RUN.total_timeout + 3 * GRADED.grader_s:g} s where",
     f"among all of the user ({sandbox.ELSEWHERE} more)",
