@@ -14,13 +14,15 @@ from jupyter_client.kernelspec import NoSuchKernel
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from traitlets.config import Config
 
 from autograder import probe
 from autograder.exercises import find
-from autograder.kernels import provisioner
+from autograder.kernels import launch, provisioner
 from autograder.kernels.launch import NoIsolation
 from autograder.pipeline import execute
 from autograder.pipeline.cells import checked_name
+from autograder.pipeline.course import within_reach
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.integrity import NOTED
 from autograder.pipeline.submission import Unreadable, read, restore
@@ -261,6 +263,26 @@ def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(mo
     with pytest.raises(NoIsolation, match=r"this machine is a toaster\..*--no-isolation"):
         JudgedExecute().preprocess(notebook, ResourcesDict())
     assert not any(cell.outputs for cell in notebook.cells)
+
+
+@pytest.mark.parametrize(("what", "setting"), [("exchange", "Exchange.root"), ("gradebook", "CourseDirectory.db_url")])
+def test_nothing_is_graded_where_kernels_could_read_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, setting: str
+) -> None:
+    """Attack: the submissions of others, in an exchange below a folder of the system."""
+    monkeypatch.setattr(launch, "_of_the_system", lambda: [tmp_path / "usr"])
+    (section, name), prefix = setting.split("."), "sqlite:///" if what == "gradebook" else ""
+    for folder in ("home", "usr"):
+        path = tmp_path / folder / what
+        config = Config({section: {name: f"{prefix}{path}"}})
+        assert within_reach(config) is None  # it is not there
+        path.mkdir(parents=True)
+    assert within_reach(Config({section: {name: f"{prefix}{tmp_path / 'home' / what}"}})) is None
+    assert f"the {what} lies in {path}, among what kernels must read" in str(within_reach(config))
+    grader = JudgedExecute(config=config)
+    assert grader.make_ready() is None
+    with pytest.raises(NoIsolation, match=f"the {what} lies in.* with c.{setting}"):
+        grader.preprocess(new_notebook(cells=submitted(*RELEASED)), ResourcesDict())
 
 
 def test_where_the_grader_has_no_warm_parent_a_unit_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from autograder.course import Course, course_of
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
 from autograder.pipeline.cells import checked_name, is_run
+from autograder.pipeline.course import within_reach
 from autograder.pipeline.integrity import MAX_REMARKS, NOTED, Remark
 from autograder.pipeline.kernel_side import MIME, SENT
 from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable
@@ -168,6 +169,8 @@ class JudgedExecute(Execute):
         _import_what_judges(self.graded_course)
         self._refused = None
         try:
+            if self.isolated and (why := within_reach(self.config)):
+                raise NoIsolation(why)
             return warm_parent(self.graded_course) if self.isolated else None
         except NoIsolation as problem:
             self._refused = problem
