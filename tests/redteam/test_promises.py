@@ -20,6 +20,7 @@ from autograder.pipeline.integrity import MAX_REMARKS
 from autograder.pipeline.markup import Allowance
 from autograder.pipeline.submission import SubmissionExporter
 from autograder.pipeline.unit import MAX_ANSWER, Unit
+from autograder.probe import calls
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8")
@@ -78,6 +79,7 @@ SENTENCES = [
     f"{Allowance.text:,} of text, {mb(Allowance.pictures)} of pictures and {Allowance.pixels // 10**6} million",
     f"Of a folder's entries {intake.MAX_LOOKED_AT:,} are looked at",
     f"of files that are left out {intake.MAX_REMARKS} are named",
+    f"where it has more than {calls.MAX_STARTS:,}, none",
     f"A note lists the first {MAX_REMARKS} and counts",
     f"use up its {RUN.total_timeout:g} s ({RUN.total_timeout + 3 * GRADED.grader_s:g} s where",
     f"among all of the user ({sandbox.ELSEWHERE} more)",
