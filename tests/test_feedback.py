@@ -383,6 +383,8 @@ def test_a_student_has_one_list_of_all_pages(tmp_path: Path) -> None:
     index = student / "index.html"
     text = index.read_text(encoding="utf-8")
     assert "<b>" not in text
+    (policy,) = (a["content"] for _, a in Parsed(text, whole=False).elements if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'") and "script" not in policy
     rows = [words(row).strip() for row in re.sub("</t[hd]>", " ", text).split("<tr>")[2:]]
     assert rows == ["lab1 masks 3.5 8.0", "lab2 a & b -1.0 5.0", "lab2 part – –", "Sum 2.5 13.0"]
     links = re.findall('href="([^"]*)"', text)

@@ -418,6 +418,31 @@ def test_bombs_links_and_damage_cost_their_own_submission_alone(course: Path, mo
     assert [line.split(":")[0] for line in left] == ["anna", "dan"] and "too large" in left[1]
 
 
+def test_what_is_encrypted_costs_its_own_submission_alone(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    source = zipped(course / "a.zip", dict(list(FROM_MOODLE.items())[:2]))
+    data = bytearray(source.read_bytes())
+    data[6] |= 1  # in the header of the first member, and in the list of all
+    data[data.index(b"PK\1\2") + 8] |= 1
+    source.write_bytes(data)
+    (left,) = lms.collect(course, "lab1", source, print)
+    assert left.startswith("dan: ") and "cannot be read" in left
+    assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_FILES", 1), ("MAX_SUM", 100)])
+def test_a_submission_of_more_than_it_may_be_costs_itself_alone(
+    course: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    monkeypatch.setattr(intake, bound, most)
+    dan, zoe = list(FROM_MOODLE)[:2]
+    files = {dan: b"x" * 60, dan.replace("first.ipynb", "more.txt"): b"x" * 60, zoe: b"zoe's"}
+    (left,) = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert left.startswith("dan: ") and ("too large" in left or "more than 1 files" in left)
+    assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
+
+
 def test_what_cannot_be_collected_says_why(course: Path) -> None:
     source = zipped(course / "a.zip", FROM_CANVAS)
     with pytest.raises(Failed, match="knows no students: python -m autograder roster"):

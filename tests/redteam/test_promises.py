@@ -12,7 +12,7 @@ if not sys.platform.startswith("linux"):
 from traitlets.config import PyFileConfigLoader
 
 from autograder.kernels import sandbox
-from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedProvisioner
+from autograder.kernels.provisioner import MAX_MESSAGE, MAX_WAITING, IsolatedProvisioner
 from autograder.pipeline import intake, markup, submission
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.feedback import FeedbackExporter
@@ -67,7 +67,9 @@ TABLE = {
     "processes and threads": f"{KERNEL.processes}",
     "processor time of each process": f"{KERNEL.cpu_s:,} s",
     "output of a cell; a reply to the judge": f"{power(RUN.max_output)}; {mb(RUN.max_reply)}",
-    "one message of a kernel, its parts together": mb(MAX_MESSAGE),
+    "one message of a kernel, its parts together": (
+        f"{mb(MAX_MESSAGE)}; a larger one ends the kernel; {MAX_WAITING} wait"
+    ),
 }
 SENTENCES = [
     f"{KERNEL.disk_mb} MB in its folder and {KERNEL.disk_mb} MB of shared memory at most",
