@@ -890,6 +890,29 @@ def test_what_a_reply_says_of_itself_earns_nothing(answer, said):
     assert judge(GAIN, forging(answer, **said), 0).score <= judged(GAIN, answer).score
 
 
+class Unset(Gain):
+    def __init__(self, width):
+        super().__init__(width)
+        self.gain.data[:] = torch.nan
+
+
+class LeavesGradientsOff(Gain):
+    def forward(self, x):
+        result = super().forward(x)
+        torch.set_grad_enabled(False)
+        return result
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(Unset, {"start": np.ones(3)}), (LeavesGradientsOff, {"gradients_off": False})], ids=str
+)
+def test_what_these_lies_earn_is_the_line_on_the_contract(answer, said):
+    """As docs/security.md has it in its table."""
+    honest = held(judged(GAIN, answer))
+    assert not honest["x stays as it was"]
+    assert held(judge(GAIN, forging(answer, **said), 0)) == honest | {"x stays as it was": True}
+
+
 def test_what_is_trained_and_what_is_changed_show_in_arrays():
     assert judged(GAIN, Gain).passed
     assert held(judged(GAIN, Frozen)) == {"scaled": True, "gradients reach the gain": False, "x stays as it was": True}

@@ -96,6 +96,7 @@ def test_a_roster_that_is_read_again_keeps_scores_and_forgets_nobody(course: Pat
         ("colour,size\nred,3\n", "None of the columns colour, size says what a student is called"),
         ("student_id\n../evil\n", "no folder can be called '../evil'"),
         ("student_id\na/b\n", "no folder can be called 'a/b'"),
+        ('student_id\n"a"";alert(1);"""\n', "no folder can be called"),
         ("student_id,email\nann,a@x\nann,b@x\n", "two students are called 'ann'"),
         ("student_id,last_name\n,Maier\n", "has no student_id, login or e-mail"),
         ("student_id\n", "lists nobody"),
@@ -104,6 +105,15 @@ def test_a_roster_that_is_read_again_keeps_scores_and_forgets_nobody(course: Pat
 def test_a_roster_that_cannot_be_used_says_why(course: Path, text: str, said: str) -> None:
     with pytest.raises(Failed, match=said):
         enrolled(course, text)
+
+
+def test_a_name_that_is_html_is_none_in_the_gradebook(course: Path) -> None:
+    """Attack: it runs in whoever opens nbgrader's pages; scores still find the row that has it."""
+    table = '"Student",ID,SIS Login ID\n"Lory, <img src=x onerror=alert(1)>",101,mal\n'
+    found = enrolled(course, table)["mal"]
+    assert (found.last_name, found.first_name) == ("Lory", "_img src=x onerror=alert(1)_")
+    with book(course) as gradebook:
+        assert people.Class(gradebook).find(people.Person("", "<img src=x onerror=alert(1)>", "Lory")) == "mal"
 
 
 def test_a_name_that_the_output_cannot_hold_ends_nothing(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,6 +418,31 @@ def test_bombs_links_and_damage_cost_their_own_submission_alone(course: Path, mo
     assert [line.split(":")[0] for line in left] == ["anna", "dan"] and "too large" in left[1]
 
 
+def test_what_is_encrypted_costs_its_own_submission_alone(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    source = zipped(course / "a.zip", dict(list(FROM_MOODLE.items())[:2]))
+    data = bytearray(source.read_bytes())
+    data[6] |= 1  # in the header of the first member, and in the list of all
+    data[data.index(b"PK\1\2") + 8] |= 1
+    source.write_bytes(data)
+    (left,) = lms.collect(course, "lab1", source, print)
+    assert left.startswith("dan: ") and "cannot be read" in left
+    assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_FILES", 1), ("MAX_SUM", 100)])
+def test_a_submission_of_more_than_it_may_be_costs_itself_alone(
+    course: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    monkeypatch.setattr(intake, bound, most)
+    dan, zoe = list(FROM_MOODLE)[:2]
+    files = {dan: b"x" * 60, dan.replace("first.ipynb", "more.txt"): b"x" * 60, zoe: b"zoe's"}
+    (left,) = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert left.startswith("dan: ") and ("too large" in left or "more than 1 files" in left)
+    assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
+
+
 def test_what_cannot_be_collected_says_why(course: Path) -> None:
     source = zipped(course / "a.zip", FROM_CANVAS)
     with pytest.raises(Failed, match="knows no students: python -m autograder roster"):
@@ -558,6 +593,27 @@ def test_moodle_puts_the_group_before_the_name(course: Path, capsys: pytest.Capt
     assert lms.collect(course, "lab1", zipped(course / "a.zip", {name: b"anna's"}), print) == []
     assert there(course) == {"anna/lab1/first.ipynb": "anna's"}
     assert "anna: what stands before the name, 'Gruppe 1-b', is taken for a group." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("group", ["", "Group 1-"])
+@pytest.mark.parametrize("zoes", [True, False])
+def test_a_name_that_ends_as_somebody_elses_is_not_theirs(course: Path, group: str, zoes: bool) -> None:
+    """Attack: it costs them their place, or puts one's own file there."""
+    enrolled(course, MOODLE_PEOPLE)
+    files = {f"{group}{name}": data for name, data in FROM_MOODLE.items() if zoes or not name.startswith("Zoë")}
+    forged = {f"{group}x-Zoë O'Hara_77_assignsubmission_file_/first.ipynb": b"evil"}
+    left = lms.collect(course, "lab1", zipped(course / "a.zip", forged | files), print)
+    assert there(course).get("zoe/lab1/first.ipynb") == ("zoe's" if zoes else None)
+    assert there(course)["dan/lab1/first.ipynb"] == "dan's"
+    assert any(line.startswith(f"{group}x-Zoë O'Hara: nobody in the roster") for line in left)
+
+
+def test_a_group_whose_name_begins_as_anothers_is_one_if_it_has_two_members(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    groups = {"Dan": "Lab-", "Zoë": "Lab-A-", "Anna": "Lab-A-", "Some": "Lab-"}
+    files = {groups[name.split()[0]] + name: data for name, data in FROM_MOODLE.items()}
+    lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    assert {name.split("/")[0] for name in there(course)} == {"dan", "zoe", "anna"}
 
 
 def test_a_score_without_a_row_is_named(course: Path) -> None:

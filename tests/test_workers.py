@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -567,6 +567,32 @@ def test_a_database_that_is_started_anew_meanwhile_is_waited_for(
 def wait_for(path: Path) -> None:
     while not path.exists():
         time.sleep(0.01)
+
+
+# --- What is drawn ----------------------------------------------------------------------------------------------------
+
+
+def test_the_hidden_cases_of_each_submission_are_drawn_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    class Asked:
+        course, lab, todo = tmp_path, "lab1", ["ann", "ben"]
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: seeds.append(arguments[-1]) or b"" if name == "request" else {}
+
+    @contextmanager
+    def answers(jobs: Any, *_: Any) -> Iterator[Any]:
+        yield ((known, Died(str(request()))) for known, request in jobs), lambda: 1
+
+    (tmp_path / ".headroom").mkdir()
+    made = type("made", (), {"__init__": lambda self, *_: None, "rows": lambda self, *_: {}})
+    for name, value in {"_answers": answers, "Writer": made, "versions": lambda course: {}}.items():
+        monkeypatch.setattr(grading, name, value)
+    plan: Any = Asked()
+    for _ in range(2):
+        grading._grade_and_write([plan], Journal(tmp_path), Config(), True, 1, None)
+    assert len({*seeds}) == 4 and all(seed > 2**32 for seed in seeds)
 
 
 # --- How many grade -----------------------------------------------------------------------------------------------
