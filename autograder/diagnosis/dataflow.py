@@ -9,7 +9,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 import torch
@@ -63,9 +63,6 @@ class Program:
     sorts: dict[str, str]
     called: dict[str, str] = field(default_factory=dict)
     weights: frozenset[str] = frozenset()
-
-    def with_lines(self, lines: Lines) -> "Program":
-        return replace(self, lines=lines)
 
 
 def places(term: Term, kind: str = "Tensor", path: Path = ()) -> Iterator[tuple[Path, Term, str]]:

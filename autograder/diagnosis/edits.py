@@ -21,7 +21,6 @@ class Edit:
         words: what the student's code does, a clause without a full stop.
         cost: how unlikely it is: 1 for an everyday slip.
         key: what is done, wherever it is done; edits of one key can be done everywhere at once.
-        slight: whether all that belongs there is still done, if not as it should be.
         inside: the lines to change, where they are not those that were searched.
     """
 
@@ -29,7 +28,6 @@ class Edit:
     words: str
     cost: float
     key: tuple[object, ...]
-    slight: bool = True
     inside: Lines | None = None
 
     @property
@@ -76,8 +74,8 @@ class Place:
     def whole(self) -> Term:
         return self.program.lines[self.line]
 
-    def edit(self, new: Term, words: str, cost: float, *key: object, slight: bool = True) -> Edit:
-        return Edit(((self.line, self.path, new),), words, cost, key, slight)
+    def edit(self, new: Term, words: str, cost: float, *key: object) -> Edit:
+        return Edit(((self.line, self.path, new),), words, cost, key)
 
     def scaled(self, new: Term, words: str, cost: float, *key: object) -> Edit:
         """An edit within a scale is said as the scale that comes of it."""

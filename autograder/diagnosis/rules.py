@@ -155,7 +155,7 @@ def bypass(here: Place) -> Iterator[Edit]:
             words = f"{spoken} {here.say.verb(here.line)} {here.say.name(name)} as it came"
             if isinstance(here.term, Var):
                 words = f"{here.say.name(name)} {here.say.verb(name)} returned in the place of {spoken}"
-            yield here.edit(Var(name), words, 1.0, "bypass", name, slight=False)
+            yield here.edit(Var(name), words, 1.0, "bypass", name)
 
 
 def weak_masking(here: Place) -> Iterator[Edit]:
@@ -183,7 +183,7 @@ def left_out_or_doubled(here: Place) -> Iterator[Edit]:
     for path, goal, kind in places(term):
         if 2 <= len(path) <= 3 and kind == "Tensor" and isinstance(goal, Var | App):
             words = here.say.missing(here.line, goal, names_in(term) - names_in(goal))
-            yield here.edit(goal, words.replace("a step", "more than one step"), 1.3, "only", str(goal), slight=False)
+            yield here.edit(goal, words.replace("a step", "more than one step"), 1.3, "only", str(goal))
 
 
 def other_function(here: Place) -> Iterator[Edit]:
@@ -257,7 +257,7 @@ def something_besides(here: Place) -> Iterator[Edit]:
         if added.function in ("add", "subtract"):
             words = f"1 is also {'added to' if added.function == 'add' else 'taken off'} {spoken}{of}"
         cost = 1.9 if here.line == RESULT else 2.0  # what is done last, is done to the result
-        yield here.edit(added, words, cost, "besides", name, *more, slight=False)
+        yield here.edit(added, words, cost, "besides", name, *more)
     for name in here.of_sort("Size"):
         for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):
             by = App("power", (Var(name), exponent))
@@ -318,7 +318,6 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
             _within(some) + _shared(some) if "in" in key else _shared(some),
             some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
             ("all", *key),
-            all(edit.slight for edit in some),
         )
         for key, some in alike.items()
         if 1 < len(some) < 12 and all(a.apart_from(b) for a, b in itertools.combinations(some, 2))

@@ -63,10 +63,6 @@ class Explanation:
     def name(self) -> str:
         return ", and ".join(edit.words for edit in self.edits)
 
-    @property
-    def slight(self) -> bool:
-        return all(edit.slight for edit in self.edits)
-
 
 class _Spent(Exception):
     """All tries are used up."""
