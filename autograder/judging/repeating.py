@@ -11,7 +11,7 @@ from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
 from autograder.judging.comparing import Comparison, all_gradient_gaps, arrays, largest, near, reference, same_shapes
-from autograder.judging.replies import TOO_SLOW, Arrays, Outcome, StudentError
+from autograder.judging.replies import Arrays, Outcome, StudentError
 from autograder.judging.wording import difference
 
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
@@ -64,7 +64,7 @@ def repeat(comparison: Comparison) -> Repetition:
     made = _Looks(comparison, looks)
     if found := made.differing("all at once") or made.differing("largest first"):
         unsteady, conditions = _each_alone(comparison, back, order)
-        in_time = any(error is None or error.type != TOO_SLOW for error in found.values())
+        in_time = any(error is None or error.type != probe.TOO_SLOW for error in found.values())
         if in_time and not unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
@@ -126,7 +126,7 @@ def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (
     """
     run = comparison.run
     singly = [(i, run.request(i) | {"training": False}) for i in there]
-    # What is kept of the first call of all shows where that differs from what is called next.
+    # A cached first call shows only if the next call differs from it.
     twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
     doubled = [call for calls in twice for call in calls]
     calls: list[Call] = [*((i, run.request(i)) for i in order), *singly[-1:]]
