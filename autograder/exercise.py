@@ -109,7 +109,7 @@ class Case:
         return self.build
 
 
-def _hidden_apart(cases: list[Case]) -> bool:
+def hidden_apart(cases: list[Case]) -> bool:
     """Whether each hidden case can be told from all visible ones without looking at the numbers of its arrays."""
     told: dict[bool, set[str]] = {True: set(), False: set()}
     for case in cases:
@@ -355,7 +355,7 @@ class Exercise:
         In the last of these that has several rows and hides nothing, one row is an outlier. Those of `cases` are drawn
         again where a hidden one has the sizes of a visible one: what feedback showed would be right there by luck.
         """
-        cases = next(filter(_hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
+        cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         for i, case in reversed([*enumerate(drawn)]):
             if not self._hides(case) and (changed := with_outlier(case)) is not case:

@@ -110,7 +110,8 @@ SORTS: dict[Any, str] = {Tensor: "Tensor", int: "Size", float: "Number"}
 def read(function: Callable[..., Any]) -> Program:
     """A plain function, straight on: assignments to names, then a return.
 
-    A parameter's annotation says its sort: a tensor, `Mask`, `Bias`, int (a size) or float (a number).
+    A parameter's annotation says its sort: a tensor, int (a size) or float (a number). What may be None is a mask where
+    its name ends in "mask", else a bias.
     `Annotated[Tensor, "tokens d_k"]` names the last axes of a tensor, which are sizes to use in edits;
     `Annotated[Tensor, "tokens d_k", "the keys"]` says besides what a sentence calls it.
     """

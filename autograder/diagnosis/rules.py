@@ -256,7 +256,7 @@ def something_besides(here: Place) -> Iterator[Edit]:
         words = f"{spoken} {done}{over}{of}"
         if added.function in ("add", "subtract"):
             words = f"1 is also {'added to' if added.function == 'add' else 'taken off'} {spoken}{of}"
-        cost = 1.9 if here.line == RESULT else 2.0  # what is done last, is done to the result
+        cost = 1.9 if here.line == RESULT else 2.0  # the last step acts on the result
         yield here.edit(added, words, cost, "besides", name, *more)
     for name in here.of_sort("Size"):
         for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):

@@ -223,7 +223,7 @@ def _reproduced(comparison: Comparison, switches: frozenset[str], weights: Readi
     chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64"]
     # What was returned says more than what was raised, so those cases come first; of these, what is wrong and small.
     chosen.sort(key=lambda i: (run.outcomes[i].error is not None, comparison.right[i], len(weights[i])))
-    # Most mistakes are out after one look, which needs no way back.
+    # One forward pass rules most mistakes out.
     if chosen and run.outcomes[chosen[0]].error is None and _gives(comparison, chosen[0], switches, weights) is False:
         return None
     for i in chosen:
