@@ -4,6 +4,7 @@ A course defines them (see `autograder.course`). The judge reads them; the probe
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -214,7 +215,8 @@ class Mistake:
     Attributes:
         key: by which the exercise, its tests and a report know it.
         title: what it is called.
-        sentence: what the wrong code does, to the student.
+        sentence: what the wrong code does, to the student, and then, after a full stop, a colon or a semicolon, what
+            follows from that.
         look: where to look; never the answer.
         slot: two mistakes of one slot exclude each other, so that no pair is made of them. Those that replace the
             same step do so anyway.
@@ -252,6 +254,11 @@ class Mistake:
     def ways(self) -> tuple[str, ...]:
         """The switches of the ways in which it is made."""
         return tuple(self.changes) or (self.key, *self.also)
+
+    def in_evaluation(self) -> "Mistake":
+        """The same where the code does so in evaluation mode only: what follows from it in training does not."""
+        fact = re.split(r"(?<=[.:;]) ", self.sentence)[0].rstrip(".:;")
+        return replace(self, sentence=f"In evaluation mode: {fact[0].lower()}{fact[1:]}.")
 
     def excludes(self, other: "Mistake") -> bool:
         """Whether both cannot be made at once."""

@@ -325,7 +325,7 @@ class _Search:
     def _pairs(self, singles: list[Edit]) -> list[tuple[Edit, ...]]:
         """Two changes, of which one explains by itself a part of a result, or a case, that was unexplained."""
         lines = self.program.lines
-        singles = [edit for edit in singles if "a part of" not in edit.words]  # two of them had better be plain
+        singles = [edit for edit in singles if not edit.vague]  # two of them had better be plain
         telling = self.order[:4]
 
         def explained(edit: Edit) -> int:

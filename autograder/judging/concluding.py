@@ -1,6 +1,5 @@
 """The verdict: what is earned, the headline, the mistakes that are recognised, the first difference."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ from autograder.judging.criteria import Findings, judge_apart, judge_by_response
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.matching import compare, unread
 from autograder.judging.observing import follow_stages, locate, observe
-from autograder.judging.repeating import TRAINING, Repetition
+from autograder.judging.repeating import Repetition
 from autograder.judging.responding import hands_back_inputs
 from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
@@ -75,7 +74,7 @@ def _charge(findings: Findings, results: list[Result]) -> tuple[list[Result], tu
     """The results with those spared that only fail along with others, and the mistakes that are recognised."""
     comparison, signs = findings.comparison, findings.signs
     criteria = comparison.trial.exercise.criteria
-    explanation = explain(comparison, signs, findings.gaps)
+    explanation = explain(comparison, findings.repetition, signs, findings.gaps)
     cause, response = explanation.cause, explanation.response
     has_parameters = comparison.run.parameters[0] or not comparison.trial.exercise.needs
     if response and not cause and not findings.gaps and has_parameters:
@@ -86,16 +85,8 @@ def _charge(findings: Findings, results: list[Result]) -> tuple[list[Result], tu
     if hands_back_inputs(comparison):
         apart, uses_all = None, False
     named = tuple(mistake for mistake in (cause.mistakes if cause else ()) if mistake not in signs)
-    if cause and (any(what.startswith(TRAINING) for what in findings.repetition.conditions) or _learns(findings)):
-        # What follows from it in training does not.
-        facts = (re.split(r"(?<=[.:;]) ", mistake.sentence)[0].rstrip(".:;") for mistake in named)
-        named = tuple(
-            replace(one, sentence=f"In evaluation mode: {fact[0].lower()}{fact[1:]}.")
-            for one, fact in zip(named, facts, strict=True)
-        )
-    if findings.repetition.unsteady:
-        first = "every time that it is called first"
-        named = tuple(replace(m, sentence=m.sentence.replace("in every case", first)) for m in named)
+    if cause and (findings.repetition.in_training or _learns(findings)):
+        named = tuple(mistake.in_evaluation() for mistake in named)
     mistakes = signs + named
     return points.charged(criteria, results, apart, cause.slips if cause else (), uses_all), mistakes
 
