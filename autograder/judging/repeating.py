@@ -10,7 +10,7 @@ from torch import Tensor
 from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
-from autograder.judging.comparing import Comparison, all_gradient_gaps, arrays, largest, near, reference, same_shapes
+from autograder.judging.comparing import Comparison, all_gradient_gaps, as_arrays, largest, near, reference, same_shapes
 from autograder.judging.replies import Arrays, Outcome, StudentError
 from autograder.judging.wording import difference
 
@@ -243,9 +243,9 @@ def _off_by_a_little(comparison: Comparison, i: int) -> float:
     What is imprecise amplifies rounding: two results of it may lie as far apart as each is from the right one.
     """
     expected, first = comparison.expected[i], comparison.run.outcomes[i].output
-    if comparison.right[i] or expected is None or first is None or not same_shapes(first, arrays(expected)):
+    if comparison.right[i] or expected is None or first is None or not same_shapes(first, as_arrays(expected)):
         return 0.0
-    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, arrays(expected), strict=True)]
+    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, as_arrays(expected), strict=True)]
     gap = max(largest(got - right) if np.isfinite(got - right).all() else np.inf for got, right in pairs)
     return gap if gap < 0.01 * max(largest(right) for _, right in pairs) else 0.0
 
@@ -313,7 +313,7 @@ def _survives_float32(comparison: Comparison, i: int) -> bool:
     narrow = replace(trial, inputs=(*trial.inputs[:i], inputs, *trial.inputs[i + 1 :]))
     answer = reference(narrow, i, {role: _single(weight) for role, weight in comparison.reading[i].items()})
     first = comparison.run.outcomes[i].output
-    return answer is None or first is None or _same(comparison, i, arrays(answer), first)
+    return answer is None or first is None or _same(comparison, i, as_arrays(answer), first)
 
 
 def _single(value: Any) -> Any:
