@@ -356,6 +356,20 @@ class Exercise:
     seconds: float = 20.0
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
 
+    def __post_init__(self) -> None:
+        """Refuse what would never be recognised: a mistake's change that cannot be run.
+
+        Raises:
+            ValueError: there is one; the text names the mistake, what is wrong, and the steps that there are.
+        """
+        changed = self.varied or self.steps
+        for mistake in self.mistakes if changed and self.variation is None else ():
+            for change in mistake.changes.values():
+                try:
+                    rewriting.check(changed, change)
+                except (NameError, SyntaxError) as problem:
+                    raise ValueError(f"{self.name}: the change of {mistake.key!r} cannot be: {problem}") from problem
+
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, and one for each set of sizes.
 

@@ -241,7 +241,7 @@ MISTAKES = (
         "next_probabilities.left_sorted",
         "To which token does a column of your result belong? `sort` returns two things.",
         change=(
-            "left = falling\njudged = visible.softmax(-1)\ndropped = cut",
+            "dropped = cut\nkept = falling.masked_fill(dropped, 0.0)",
             "dropped = cut\nkept = (falling if top_p < 1 else left).masked_fill(dropped, 0.0)",
         ),
         costs=("top_p", "both"),
