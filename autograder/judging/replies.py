@@ -12,9 +12,7 @@ from autograder.exercise import Parameter
 Ask = Callable[[bytes], bytes]  # carries a packed request to the probe and brings the packed reply
 Reply = dict[str, Any]  # what the probe says of one build or case
 Arrays = tuple[np.ndarray, ...]  # the parts of a result
-TOO_SLOW = "TooSlow"  # the type of error that the probe gives what did not end; the message is after how many seconds
 MAX_DEPTH = 20  # of modules within modules
-MAX_LINES = 6  # of the student's own code that an error shows
 MAX_KIND = 80  # characters of the name of a type, an argument or an operation
 MAX_TEXT = 500  # characters of any other text
 MAX_PRINTED = 1000  # characters that the student's code printed
@@ -178,7 +176,7 @@ def error_of(reply: Reply) -> StudentError:
     if not isinstance(error, dict):
         raise Malformed
     lines = error.get("lines")
-    lines = tuple(text(line) for line in lines[:MAX_LINES]) if isinstance(lines, list) else ()
+    lines = tuple(text(line) for line in lines[: probe.MAX_LINES]) if isinstance(lines, list) else ()
     return StudentError(text(error.get("type"), MAX_KIND), text(error.get("message")), lines)
 
 

@@ -24,12 +24,12 @@ KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may kee
 def answer(request: bytes, target: Any) -> bytes:
     """Do what a packed request asks with `target`, the student's function or class, and pack what happened.
 
-    Three requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
+    Four requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
     arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
     and, where a case gives a cotangent, differentiates, every case on an object of its own.
     `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
-    per build or case. `{"do": "each", "asks": […]}` holds several of these, each with its own time, and the reply is
-    that to the first, and then that to the next. Once one has run out of time, nothing more is done.
+    per build or case. `{"do": "each", "asks": […]}` holds several of the others, each with its own time, and the reply
+    is that to the first, and then that to the next. Once one has run out of time, nothing more is done.
 
     `"forbidden"` lists operations, as `kernels` does, that raise `Forbidden` until the reply's bytes are made.
     """
