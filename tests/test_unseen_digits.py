@@ -59,7 +59,8 @@ def test_labels_stay_with_the_judge() -> None:
     sent = []
 
     def ask(request: bytes) -> bytes:
-        sent.append(probe.unpack(request))
+        asks = probe.unpack(request)
+        sent.extend(asks.get("asks", [asks]))  # several at once, or one
         return probe.answer(request, classify)
 
     assert judge(CLASSIFY, ask, 5).passed
