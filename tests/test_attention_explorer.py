@@ -1,4 +1,4 @@
-"""AttentionExplorer: what is sent, what comes back, what is refused; what it does in a real JupyterLab.
+"""AttentionExplorer: what is sent, what comes back, what is refused; models of transformers.
 
 test_widgets_in_lab.py tests what all widgets promise.
 """

@@ -1,4 +1,4 @@
-"""AttentionStepper: its arithmetic, what it says of a student's tensors, what is refused; and in JupyterLab."""
+"""AttentionStepper: its arithmetic, what it says of a student's tensors, and what is refused."""
 
 import math
 

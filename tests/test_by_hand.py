@@ -1,4 +1,4 @@
-"""The NumPy encoder block against torch's autograd, against central differences, and on its toy task."""
+"""The NumPy encoder block against torch's autograd, and against central differences."""
 
 import ast
 import math

@@ -1,4 +1,4 @@
-"""DecodingStepper: it decodes as headroom.reference does, in Python and in the browser; what it sends and refuses.
+"""DecodingStepper: it decodes as headroom.reference does, and without Python; what it sends and refuses.
 
 test_widgets_in_lab.py tests what all widgets promise.
 """

@@ -1,4 +1,4 @@
-"""DigitPad: what Python answers, what it refuses, and in a real JupyterLab: drawing, reading, breaking."""
+"""DigitPad: what Python answers, what it refuses, and what the page computes without Python."""
 
 import base64
 import json

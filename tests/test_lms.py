@@ -1,4 +1,4 @@
-"""Rosters, submissions and scores as Canvas and Moodle have them: what comes in, what goes out, what stays out."""
+"""Rosters and submissions as Canvas and Moodle have them: what comes in, and what stays out."""
 
 import csv
 import errno

@@ -1,4 +1,4 @@
-"""Grading by workers: what they get and give as bytes, what is written of it, what a rerun does; and against serial."""
+"""Grading by workers: what is written of it, what the journal keeps, and what a rerun does after a kill."""
 
 import importlib.util
 import json
