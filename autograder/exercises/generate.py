@@ -71,7 +71,7 @@ def _model(
 
 AXES = (
     Axis("batch", most=4),
-    Axis("begun", most=6, long=30),
+    Axis("begun", most=6, long=40),
     Axis("n_vocabulary", least=4, most=9),
     Axis("n_tokens", most=6, long=20),
     Axis("blocks", most=3),

@@ -27,11 +27,16 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
     def case(tag: str, source: np.random.Generator, shape: tuple[int, ...], length: int, **kwargs: Any) -> Case:
         label = f"weights of shape {(*shape, shape[-1])}, length {length}"
-        return Case(tag, label, (maps(source, *shape), length), **kwargs)
+        weights = maps(source, *shape)
+        if kwargs.pop("unseen", False):
+            weights[0, ..., length, 1] = 0.0  # a match of the first text that nobody looks at
+            label += ", a weight of 0 among those that count"
+        return Case(tag, label, (weights, length), **kwargs)
 
     return [
         case("values", visible, (2, 2, 3, 8), 4, visible=True),
         case("values", rng, (3, 2, 4, 12), 6),
+        case("values", rng, (2, 2, 2, 8), 4, unseen=True),
         case("tokens", visible, (2, 2, 3, 7), 3, visible=True),
         case("tokens", rng, (3, 3, 2, 11), 3),
         case("tokens", rng, (2, 2, 3, 9), 6),

@@ -71,6 +71,8 @@ def repeat(comparison: Comparison) -> Repetition:
         if in_time and not found.unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
+    if not any(comparison.run.changed):  # which may be all that is behind it
+        conditions += _left_behind(comparison, made.seen("all at once"))
     if of_torch:
         if not found.unsteady:  # else what differs there may be what is kept
             differ = _differ_in_float32(comparison, made.seen("in float32"))
@@ -118,6 +120,19 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
             sentences.append(f"gradients stay switched off after the call ({case.label})")
         if narrower and not before and not sentences:
             sentences.append(f"float64 in, {min(narrower)} out ({case.label})")
+    return sentences
+
+
+def _left_behind(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
+    """What calls have done beside their results: to inputs that need no gradient, and to earlier results."""
+    sentences = list[str]()
+    for i, outcome in seen:
+        label = comparison.cases[i].label
+        if outcome.changed is not None:
+            name = comparison.run.input_name(outcome.changed)
+            sentences.append(f"{name} is changed by the call where it needs no gradient ({label})")
+        if outcome.rewritten:
+            sentences.append(f"what one call has returned is changed by the next ({label})")
     return sentences
 
 

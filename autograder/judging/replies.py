@@ -51,6 +51,8 @@ class Outcome:
         traced: all numbers that were computed on the way, where they were asked for.
         printed: what the code printed.
         gradients_off: whether the code has switched gradients off and left them so.
+        changed: which input is another after a call that is made again.
+        rewritten: whether such a call has changed what an earlier one returned.
     """
 
     error: StudentError | None = None
@@ -66,6 +68,8 @@ class Outcome:
     traced: np.ndarray | None = None
     printed: str = ""
     gradients_off: bool = False
+    changed: int | None = None
+    rewritten: bool = False
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...] | None:
@@ -118,6 +122,8 @@ def outcome(reply: Reply, several: bool) -> Outcome:
         traced=arrays([reply.get("traced")])[0],
         printed=printed,
         gradients_off=reply.get("gradients_off") is True,
+        changed=changed if type(changed := reply.get("changed")) is int and 0 <= changed < probe.MAX_NAMES else None,
+        rewritten=reply.get("rewritten") is True,
     )
 
 
