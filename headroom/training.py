@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from headroom.data import BOS, EOS, PAD, TARGET, Dates, Digits
+from headroom.modes import looking_at
 from headroom.recipes import Distillation, Recipe
 from headroom.reference.loss import cross_entropy
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule
@@ -384,19 +385,13 @@ def augment(images: Tensor, recipe: Recipe, progress: float = 0.0) -> Tensor:
     return F.grid_sample(images, grid, align_corners=False)
 
 
-@torch.no_grad()
 def predict(model: nn.Module, images: Tensor, batch_size: int = 500) -> Tensor:
     """The model's logits `(n, classes)` for images `(n, channels, height, width)`, in eval mode, batch by batch.
 
     The images may be on another device than the model; the logits are where the images are. The model keeps its mode.
     """
-    device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
-    try:
+    with looking_at(model) as device:
         return torch.cat([model(batch.to(device)).to(images.device) for batch in images.split(batch_size)])
-    finally:
-        model.train(was_training)
 
 
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, top_k: int = 1) -> float:
@@ -417,25 +412,19 @@ def exact_match(model: "Transformer", dates: Dates, batch_size: int = 500) -> fl
     return sum(got == right for got, right in zip(written, dates.iso, strict=True)) / len(dates.iso)
 
 
-@torch.no_grad()
 def translate(model: "Transformer", dates: Dates, batch_size: int = 500) -> list[str]:
     """What the model writes for each date, decoding greedily, in eval mode. The model keeps its mode."""
     from headroom.reference.attention import padding_mask
     from headroom.reference.decoding import greedy_decode
 
-    device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
-    try:
-        written = []
+    written = []
+    with looking_at(model) as device:
         for rows in torch.arange(len(dates.source)).split(batch_size):
             source, lengths = dates.source[rows].to(device), dates.source_lengths[rows].to(device)
             mask = padding_mask(lengths, source.size(1))
             tokens = greedy_decode(model, source, BOS, EOS, dates.target.size(1), mask)
             written += TARGET.decode(tokens.cpu())
-        return written
-    finally:
-        model.train(was_training)
+    return written
 
 
 @contextmanager

@@ -150,24 +150,6 @@ def trait_errors() -> Generator[None]:
         raise t.TraitError(str(error)) from None
 
 
-@contextmanager
-def looking_at(model: torch.nn.Module) -> Generator[torch.device]:
-    """Within the block `model` is in eval mode and keeps no gradients; afterwards all its parts are as they were.
-
-    Yields:
-        the device that the model is on.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    parameter = next(model.parameters(), None)
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield parameter.device if parameter is not None else torch.device("cpu")
-    finally:
-        for module, training in modes:  # one by one: parts of a model may be frozen in a mode of their own
-            module.training = training
-
-
 def call_with_attention(model: torch.nn.Module, images: torch.Tensor) -> Any:
     """What an image classifier says: logits and attention `(n, n_layers, n_heads, tokens, tokens)`, if it has that.
 

@@ -10,6 +10,7 @@ import torch
 import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
+from headroom.modes import looking_at
 from headroom.reference import Transformer, attention_maps, greedy_decode, padding_mask
 from headroom.widgets.attention_explorer.huggingface import MAX_TOKENS, eager_attention, run_huggingface
 from headroom.widgets.attention_explorer.inputs import (
@@ -38,7 +39,6 @@ from headroom.widgets.shared import (
     call_with_attention,
     check_pair,
     front_end,
-    looking_at,
     quantise,
 )
 

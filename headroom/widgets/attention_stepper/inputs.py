@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from headroom.modes import looking_at
 from headroom.reference import attention_maps
 from headroom.widgets.shared import (
     ArrayLike,
     as_array,
     check_finite,
-    looking_at,
 )
 
 MAX_TOKENS = 20  # rows of numbers that fit on a screen; a Vision Transformer's 16 patches and [class] are 17

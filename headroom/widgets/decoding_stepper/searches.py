@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from headroom.data import BOS, EOS
+from headroom.modes import looking_at
 from headroom.reference import LanguageModel, Transformer, attention_maps
-from headroom.widgets.shared import looking_at
 
 READY_SEEDS = 10  # seeds 0 … 9 draw without Python at temperature 1
 

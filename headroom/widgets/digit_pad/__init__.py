@@ -11,6 +11,7 @@ import traitlets as t
 from torch import Tensor, nn
 
 from headroom.mistakes import MISTAKES, broken
+from headroom.modes import looking_at
 from headroom.widgets.base import Widget, choice, index, index_or_none
 from headroom.widgets.digit_pad import in_page
 from headroom.widgets.picture import Panel
@@ -25,7 +26,6 @@ from headroom.widgets.shared import (
     check_pair,
     check_unit,
     front_end,
-    looking_at,
 )
 
 SIDE = 28  # pixels of an image along each side
