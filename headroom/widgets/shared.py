@@ -1,4 +1,4 @@
-"""What every widget needs in Python: its front end as one text, numbers as bytes, arguments checked in sentences."""
+"""What every widget needs in Python: its front end as one text, numbers as bytes, models called."""
 
 import inspect
 import operator
@@ -103,20 +103,6 @@ def as_array(name: str, value: ArrayLike) -> np.ndarray:
     return array
 
 
-def check_finite(name: str, array: np.ndarray) -> None:
-    """Raise a ValueError that says where the first NaN or infinite value is, if there is one."""
-    with np.errstate(invalid="ignore"):  # ∞ − ∞ is what is looked for here
-        if np.isfinite(array.sum()):  # far quicker than looking at each; a finite sum has finite terms
-            return
-    bad = ~np.isfinite(array)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {where}; "
-            "every value must be finite"
-        )
-
-
 def as_index(name: str, value: int, size: int) -> int:
     """`value` as an index from 0, negative ones counted from the end as in a list.
 
@@ -130,15 +116,6 @@ def as_index(name: str, value: int, size: int) -> int:
     if not -size <= index < size:
         raise ValueError(f"{name}={index} does not exist; there are {size}: 0 to {size - 1}")
     return index % size
-
-
-def check_unit(name: str, array: np.ndarray) -> None:
-    """Raise a ValueError unless every value lies in [0, 1], as pixels do here; it guesses what was forgotten."""
-    check_finite(name, array)
-    low, high = float(array.min()), float(array.max())
-    if low < 0 or high > 1:
-        hint = "; divide bytes by 255" if low >= 0 and high > 2 else "; undo the normalisation first"
-        raise ValueError(f"{name} has values from {low:g} to {high:g}; they must lie in [0, 1]{hint}")
 
 
 @contextmanager
@@ -164,11 +141,8 @@ def call_with_attention(model: torch.nn.Module, images: torch.Tensor) -> Any:
     return (logits, *maps.values()) if len(maps) == 1 else logits
 
 
-def check_pair(answer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """The answer of `call_with_attention`; TypeError unless it is logits and attention."""
-    if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise TypeError(
-            f"the model returned {type(answer).__name__}; it must return a pair (logits, attention) when called with "
-            "return_attention=True, or hold one stack of headroom.reference's attentions"
-        )
-    return answer
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Over the last axis; NaN where a row has no finite score, and no warning about it."""
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return powers / powers.sum(axis=-1, keepdims=True)

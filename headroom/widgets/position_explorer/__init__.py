@@ -10,12 +10,12 @@ import torch
 import traitlets as t
 
 from headroom.widgets.base import Widget, choice, index
+from headroom.widgets.checks import check_finite
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
     ArrayLike,
     Change,
     as_array,
-    check_finite,
     front_end,
 )
 
