@@ -13,7 +13,7 @@ import inspect
 from torch import Tensor, nn
 
 from headroom.mistakes import wrong_attention, wrong_layers
-from headroom.mistakes.switch import Switch, become, becomes, kind, on_part
+from headroom.mistakes.switch import Switch, become, becomes, check_exclusive, kind, on_part
 from headroom.reference import (
     CPVT,
     PVT,
@@ -60,12 +60,7 @@ def broken(model: nn.Module, *names: str) -> nn.Module:
             fault = "is not a known mistake" if name not in MISTAKES else f"cannot be made in a {kind(model).__name__}"
             possible = [switch.name for switch in MISTAKES.values() if switch.applies(model)]
             raise ValueError(f"{name!r} {fault}; those that can be made there: {', '.join(possible) or 'none'}")
-    for switch in chosen:
-        for other in chosen:
-            if switch is not other and switch.slot == other.slot:
-                raise ValueError(
-                    f"{switch.name!r} and {other.name!r} exclude each other: both change the same line; choose one"
-                )
+    check_exclusive(chosen)
     wrong = copy.deepcopy(model)
     for switch in chosen:
         for part in switch.parts(wrong):
@@ -298,6 +293,7 @@ _LIST = (
         "memory",
         (DecoderBlock,),
         on_part("cross_attention", wrong_attention.OwnMemory),
+        tokens="own_keys",
     ),
     Switch(
         "model.no_positions",
@@ -443,6 +439,7 @@ _LIST = (
         (ViT,),
         becomes(wrong_layers.NoClassToken),
         _has_class,
+        tokens="no_class",
     ),
     Switch(
         "vit.class_at_the_end",
@@ -451,6 +448,7 @@ _LIST = (
         (ViT,),
         becomes(wrong_layers.ClassAtTheEnd),
         _has_class,
+        tokens="class_last",
     ),
     Switch(
         "model.softmax_twice",

@@ -123,8 +123,8 @@ class DigitPad(Widget):
                 "has_class": has_class,
                 "labels": None if labels is None else check_labels("labels", labels, len(digits)).tolist(),
                 "mistakes": [
-                    [name, MISTAKES[name].group, MISTAKES[name].title, MISTAKES[name].sentence]
-                    for name in self._mistakes
+                    [one.name, one.group, one.title, one.sentence, one.tokens]
+                    for one in map(MISTAKES.__getitem__, self._mistakes)
                 ],
                 **in_page.layout(model),
             },
@@ -223,9 +223,9 @@ class DigitPad(Widget):
             return {"error": f"{str(error).rstrip('.')}."}
         reader = "[class]" if self._facts["has_class"] else "the mean of all patches"
         rows = attention[:, :, 0] if self._facts["has_class"] else attention.mean(axis=2)
-        if model is not self._model and self.mistake in ("no_class_token", "class_at_the_end"):
+        if model is not self._model and self.mistake is not None and (tokens := MISTAKES[self.mistake].tokens):
             reader = "the patch in the upper left corner"
-            if self.mistake == "class_at_the_end":
+            if tokens == "class_last":
                 rows = np.roll(rows, 1, axis=-1)  # shown where it stands in the healthy model: in front
         return {
             "probabilities": softmax(logits).tolist(),
