@@ -59,8 +59,7 @@ def cifar10(root: str | Path | None = None, download: bool = True) -> FullPictur
     def read() -> tuple[CIFAR10, CIFAR10]:
         return CIFAR10(root, train=True, download=download), CIFAR10(root, train=False, download=False)
 
-    instead = "Go on with embedded_digits(), which needs no network"
-    train, test = read_or_download("CIFAR-10", root / "cifar-10-batches-py", CIFAR_FILES, read, download, instead)
+    train, test = read_or_download("CIFAR-10", root / "cifar-10-batches-py", CIFAR_FILES, read, download)
     train_images, test_images = (  # torchvision has the channels last
         unit_images(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous()) for part in (train, test)
     )
