@@ -80,11 +80,6 @@ def quantise(weights: np.ndarray) -> bytes:
     return np.clip(steps, 0, U16_MAX, out=steps).astype("<u2").tobytes()
 
 
-def dequantise(buffer: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """The weights that the browser sees: `quantise`'s buffer as float32 of the given shape."""
-    return (np.frombuffer(buffer, dtype="<u2").reshape(shape) / U16_MAX).astype(np.float32)
-
-
 def as_array(name: str, value: ArrayLike) -> np.ndarray:
     """`value` as an array on the CPU, whatever device, gradient or floating-point width it comes with.
 

@@ -12,9 +12,10 @@ import traitlets as t
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
 from headroom.modes import looking_at
 from headroom.reference import Transformer, attention_maps, greedy_decode, padding_mask
-from headroom.widgets.attention_explorer.huggingface import MAX_TOKENS, eager_attention, run_huggingface
+from headroom.widgets.attention_explorer.huggingface import eager_attention, run_huggingface
 from headroom.widgets.attention_explorer.inputs import (
     CLASS_TOKEN,
+    MAX_TOKENS,
     SCORES_TOLERANCE,
     ScoreCollector,
     Words,

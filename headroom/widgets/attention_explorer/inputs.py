@@ -14,6 +14,7 @@ from headroom.widgets.checks import ROW_SUM_TOLERANCE, check_finite, check_list,
 from headroom.widgets.shared import ArrayLike, as_array
 
 CLASS_TOKEN = "[class]"
+MAX_TOKENS = 100  # that a model may write before it is stopped
 SCORES_TOLERANCE = 1e-3  # how far softmax(scores) may be from the weights
 # Everything sent is also saved in the notebook, as base64. Beyond this a notebook takes many seconds to open.
 MAX_PAYLOAD_BYTES = 32 * 2**20
