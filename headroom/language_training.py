@@ -46,7 +46,7 @@ def train_language_model(
 
     What becomes of the model, and other errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     length = model.max_tokens
     for name, ids, windows in (("train", train, 3), ("val", val, 1)):
         if len(ids) < windows * length + 1:
@@ -105,7 +105,7 @@ def train_on_repeats(
 
     What becomes of the model, and errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     n_symbols = model.embed.num_embeddings
     own = torch.Generator().manual_seed(0)  # the same sequences after every epoch, and from every seed
     held_out = {length: repeated_sequences(16, length, n_symbols, own, distinct=True).to(device) for length in lengths}

@@ -60,8 +60,8 @@ class History:
     interrupted: bool = False
 
 
-def pick_device(name: str | None = None) -> torch.device:
-    """The device to compute on: the one named, or the fastest there is of cuda, mps and cpu.
+def pick_device(device: torch.device | str | None = None) -> torch.device:
+    """The device to compute on: the one given, or the fastest there is of cuda, mps and cpu.
 
     Raises:
         ValueError: there is no such device on this machine.
@@ -75,7 +75,7 @@ def pick_device(name: str | None = None) -> torch.device:
         )
         if there
     ]
-    name = name or available[0]
+    name = str(device or available[0])
     if name.split(":")[0] not in available:
         raise ValueError(f"device {name!r} is not available on this machine, which has: {', '.join(available)}")
     return torch.device(name)
@@ -102,19 +102,11 @@ def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device
 
     What becomes of the model, and errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
-    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
-    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
-    return fit(
-        model,
-        examples=len(images),
-        batch=lambda rows, progress: (augment(images[rows], recipe, progress), labels[rows]),
-        loss=lambda images, labels: cross_entropy(model(images), labels, recipe.smoothing),
-        validate=lambda: accuracy(model, val_images, val_labels),
-        recipe=recipe,
-        device=device,
-        divisible=True,
-    )
+
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(model(images), labels, recipe.smoothing)
+
+    return _fit_to_images(model, digits, loss, recipe, pick_device(device))
 
 
 def distill(
@@ -140,10 +132,8 @@ def distill(
     """
     from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     teacher.to(device).eval()
-    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
-    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
         with torch.no_grad():
@@ -156,12 +146,25 @@ def distill(
             return hard_distillation_loss(logits, distilled, taught, labels, distillation.alpha)
         return soft_distillation_loss(logits, distilled, taught, labels, distillation.temperature, distillation.alpha)
 
+    return _fit_to_images(student, digits, loss, recipe, device)
+
+
+def _fit_to_images(
+    model: nn.Module,
+    digits: Digits,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    recipe: Recipe,
+    device: torch.device,
+) -> History:
+    """`fit` on augmented images and their labels, `loss(images, labels)`."""
+    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
+    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
     return fit(
-        student,
+        model,
         examples=len(images),
         batch=lambda rows, progress: (augment(images[rows], recipe, progress), labels[rows]),
         loss=loss,
-        validate=lambda: accuracy(student, val_images, val_labels),
+        validate=lambda: accuracy(model, val_images, val_labels),
         recipe=recipe,
         device=device,
         divisible=True,
@@ -184,7 +187,7 @@ def train_transformer(
     """
     from headroom.reference.attention import padding_mask
 
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     source, lengths, target = train.source.to(device), train.source_lengths.to(device), train.target.to(device)
 
     def batch(rows: Tensor, progress: float) -> tuple[Tensor, Tensor, Tensor]:
