@@ -92,7 +92,7 @@ def repeats_model(n_layers: int = 2) -> LanguageModel:
     )
 
 
-def checkpoint(name: str) -> dict:
+def checkpoint(name: str) -> dict[str, Any]:
     """What a file holds: the weights, and how they came to be (recipe, seed, val_accuracy, torch).
 
     The weights are a state dict; those of `repeats…` one row of float16 for each of its `steps`.

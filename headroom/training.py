@@ -451,7 +451,7 @@ def _side_by_side(device: torch.device) -> Generator[Executor | None]:
         torch.set_num_threads(threads)
 
 
-def _side_effects(model: nn.Module) -> tuple:
+def _side_effects(model: nn.Module) -> tuple[bytes, list[int]]:
     """What a forward pass leaves behind if it draws random numbers (dropout) or updates averages (batch norm).
 
     Parts of a batch then cannot go side by side: their order would be left to chance, and the result with it.

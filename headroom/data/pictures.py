@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -9,6 +10,9 @@ from tqdm.auto import tqdm
 
 from headroom.data.digits import Digits, hold_out, unit_images
 from headroom.data.downloads import DOWNLOADS, read_or_download
+
+if TYPE_CHECKING:
+    from torchvision.datasets import ImageFolder
 
 CIFAR_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")
 MOST_BYTES = 8 * 2**30  # of a folder's pictures as tensors: more asks for a loop that reads them from the disk
@@ -105,7 +109,7 @@ def image_folder(root: str | Path, image_size: int) -> Pictures:
     return Pictures(*_read(train, image_size), *_read(val, image_size), tuple(train.classes))
 
 
-def _read(folder, image_size: int) -> tuple[Tensor, Tensor]:
+def _read(folder: "ImageFolder", image_size: int) -> tuple[Tensor, Tensor]:
     """All pictures of a torchvision `ImageFolder`, `(n, 3, image_size, image_size)`, and their labels, `(n,)`."""
     from torchvision.transforms import functional as F
 

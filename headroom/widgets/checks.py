@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from headroom.widgets.shared import ArrayLike, as_array
+from headroom.figures import ArrayLike
+from headroom.widgets.shared import as_array
 
 ROW_SUM_TOLERANCE = 1e-3  # how far the sum of a row of weights may be from 1
 

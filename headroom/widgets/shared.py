@@ -3,7 +3,7 @@
 import inspect
 import operator
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import traitlets as t
 
+from headroom.figures import ArrayLike
 from headroom.reference import attention_maps
 
 HERE = Path(__file__).parent
@@ -21,7 +22,6 @@ IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "(?P<file>\.[^"]*)";\n',
 EXPORT = re.compile(r"^export (?=(?:function|const|class) (\w+))", re.MULTILINE)
 U16_MAX = 2**16 - 1
 
-ArrayLike = np.ndarray | torch.Tensor | Sequence[Any]
 Proposal = dict[str, Any]  # what traitlets tells a validator: {"trait", "value", …}
 Change = dict[str, Any]  # … and an observer: {"name", "old", "new", …}
 

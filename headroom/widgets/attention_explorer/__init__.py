@@ -10,6 +10,7 @@ import torch
 import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
+from headroom.figures import ArrayLike
 from headroom.modes import looking_at
 from headroom.reference import Transformer, attention_maps, greedy_decode, padding_mask
 from headroom.widgets.attention_explorer.huggingface import eager_attention, run_huggingface
@@ -33,7 +34,6 @@ from headroom.widgets.base import Widget, choice, index, index_or_none
 from headroom.widgets.checks import as_mask, check_keys_left, check_labels, check_pair
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     Change,
     as_index,
     call_with_attention,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from headroom.figures import ArrayLike
 from headroom.reference import MultiHeadSelfAttention
 from headroom.widgets.checks import ROW_SUM_TOLERANCE, check_finite, check_list, check_strings, check_unit
-from headroom.widgets.shared import ArrayLike, as_array
+from headroom.widgets.shared import as_array
 
 CLASS_TOKEN = "[class]"
 MAX_TOKENS = 100  # that a model may write before it is stopped

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 import traitlets as t
 
+from headroom.figures import ArrayLike
 from headroom.reference import RotarySelfAttention, rotate
 from headroom.widgets.attention_stepper.inputs import check_mask, check_matrix, check_sizes, check_words, listen
 from headroom.widgets.base import Widget, choice, index, index_or_none
 from headroom.widgets.checks import check_temperature
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     as_array,
     as_index,
     front_end,

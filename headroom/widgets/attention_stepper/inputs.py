@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from headroom.figures import ArrayLike
 from headroom.modes import looking_at
 from headroom.reference import attention_maps
 from headroom.widgets.checks import as_mask, check_finite, check_keys_left, check_list, check_strings
-from headroom.widgets.shared import ArrayLike, as_array
+from headroom.widgets.shared import as_array
 
 MAX_TOKENS = 20  # rows of numbers that fit on a screen; a Vision Transformer's 16 patches and [class] are 17
 MAX_WIDTH = 16  # numbers in a row

@@ -17,6 +17,7 @@ import traitlets as t
 from torch import Tensor, nn
 
 from headroom.data import SOURCE, TARGET, Vocabulary
+from headroom.figures import ArrayLike
 from headroom.mistakes import MISTAKES, Switch, broken
 from headroom.mistakes.switch import check_exclusive
 from headroom.reference import Transformer
@@ -24,7 +25,6 @@ from headroom.widgets.base import Widget, choice, index, index_or_none
 from headroom.widgets.bug_switches.tasks import SHOWN, Task, images_task, texts_task
 from headroom.widgets.picture import MOST_LABELS, Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     Change,
     as_array,
     front_end,

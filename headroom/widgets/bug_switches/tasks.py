@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from headroom.data import BOS, EOS, PAD, Vocabulary
+from headroom.figures import ArrayLike
 from headroom.reference import Transformer, attention_maps, cross_entropy, greedy_decode, padding_mask
 from headroom.widgets.checks import check_finite, check_labels
-from headroom.widgets.shared import ArrayLike, as_array, call_with_attention
+from headroom.widgets.shared import as_array, call_with_attention
 
 KINDS = {  # of a Transformer's attention, and where it is
     "encoder": "encoder.blocks.attention",

@@ -10,6 +10,7 @@ import torch
 import traitlets as t
 from torch import Tensor, nn
 
+from headroom.figures import ArrayLike
 from headroom.mistakes import MISTAKES, broken
 from headroom.modes import looking_at
 from headroom.widgets.base import Widget, choice, index, index_or_none
@@ -18,7 +19,6 @@ from headroom.widgets.digit_pad import in_page
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
     CHOSEN,
-    ArrayLike,
     Change,
     as_array,
     as_index,

@@ -11,12 +11,12 @@ import traitlets as t
 from torch import nn
 
 from headroom import reference
+from headroom.figures import ArrayLike
 from headroom.widgets.base import Widget, choice, index
 from headroom.widgets.checks import check_finite, check_list
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
     CHOSEN,
-    ArrayLike,
     as_array,
     front_end,
     trait_errors,
