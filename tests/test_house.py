@@ -415,6 +415,18 @@ def test_pages_link_to_what_exists(page: Path) -> None:
     assert missing == []
 
 
+def test_what_notebooks_build_on_imports_none_of_the_program() -> None:
+    """The three tables of docs/architecture.md name every module of headroom/; the first imports none of the others."""
+    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page[page.index("## The modules of") : page.index("## A check")]
+    built_on, *others = (re.findall(r"`(\w+)\.py`", table) for table in section.split("|---|---|")[1:])
+    beyond = {f"headroom.{name}" for names in others for name in names}
+    modules = {f"headroom.{path.stem}" for path in (REPOSITORY / "headroom").glob("*.py")} - {"headroom.__init__"}
+    assert {f"headroom.{name}" for name in built_on} == modules - beyond and beyond < modules
+    for name in built_on:
+        assert not imported(REPOSITORY / "headroom" / f"{name}.py") & beyond, name
+
+
 def test_headroom_never_imports_the_grader() -> None:
     for path in (REPOSITORY / "headroom").rglob("*.py"):
         assert not re.search(r"^\s*(from|import) autograder\b", path.read_text(), flags=re.MULTILINE), path
@@ -453,7 +465,7 @@ def test_the_probe_imports_nothing_else_of_the_project() -> None:
     By relative imports, because it has another name where they are sent to.
     """
     page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page[: page.index("## The judge's phases")]
+    table = page[page.index("## A check") : page.index("## The judge's phases")]
     assert re.findall(r"^\| `(\w+)\.py`", table, flags=re.MULTILINE) == [*PROBE]
     before: set[str] = set()
     for name in PROBE:
