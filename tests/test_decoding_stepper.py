@@ -28,8 +28,8 @@ from headroom.reference import (
 )
 from headroom.widgets import DecodingStepper, decoding_stepper
 from headroom.widgets.decoding_stepper import searches
-from headroom.widgets.shared import dequantise, front_end
-from tests.widgets import EXPORTED, Widget, exported
+from headroom.widgets.shared import front_end
+from tests.widgets import EXPORTED, Widget, dequantise, exported
 
 STEPS = 12
 UNSURE = ["1 M 2021", "5 J 2021", "tomorrow", "11 12 13"]  # on which the trained model hesitates

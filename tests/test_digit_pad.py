@@ -311,7 +311,7 @@ const bytes = (value) => Uint8Array.from(Buffer.from(value, "base64"));
 const vit = new ViT(facts, weightsOf(facts, new DataView(bytes(weights).buffer)));
 const digits = images.map(bytes);
 const logits = digits.map((pixels) => [...vit.read(pixels).logits]);
-const readings = mistakes.map((name) => readingOf(vit, name, digits[0]));
+const readings = mistakes.map((name) => readingOf(vit, facts, name, digits[0]));
 for (const one of readings) one.attention = Buffer.from(one.attention.buffer).toString("base64");
 console.log(JSON.stringify({ logits, readings }));
 """
