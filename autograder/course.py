@@ -76,7 +76,7 @@ class Course:
         _exercises(self)
 
     def function(self, path: str) -> Callable[..., Any]:
-        """What `stored` or `environment` names: "module:function"."""
+        """The function that a key such as `stored` names as "module:function"."""
         module, _, name = path.partition(":")
         with self._first_on_path():
             return getattr(importlib.import_module(module), name)

@@ -106,7 +106,7 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
             break
         if main is None:
             main = builds[best]
-            for i, build in enumerate(builds):  # what calls of this one object cover is asked for besides
+            for i, build in enumerate(builds):  # also ask that calls of this one object cover as much
                 if build == main:
                     features[i] = features[i] | {("one object", *f) for f in features[i] if _of_calls(declared, f)}
         chosen.append(candidates[best])

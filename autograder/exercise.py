@@ -4,6 +4,7 @@ A course defines them (see `autograder.course`). The judge reads them; the probe
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -109,7 +110,7 @@ class Case:
         return self.build
 
 
-def _hidden_apart(cases: list[Case]) -> bool:
+def hidden_apart(cases: list[Case]) -> bool:
     """Whether each hidden case can be told from all visible ones without looking at the numbers of its arrays."""
     told: dict[bool, set[str]] = {True: set(), False: set()}
     for case in cases:
@@ -214,7 +215,8 @@ class Mistake:
     Attributes:
         key: by which the exercise, its tests and a report know it.
         title: what it is called.
-        sentence: what the wrong code does, to the student.
+        sentence: what the wrong code does, to the student, and then, after a full stop, a colon or a semicolon, what
+            follows from that.
         look: where to look; never the answer.
         slot: two mistakes of one slot exclude each other, so that no pair is made of them. Those that replace the
             same step do so anyway.
@@ -252,6 +254,11 @@ class Mistake:
     def ways(self) -> tuple[str, ...]:
         """The switches of the ways in which it is made."""
         return tuple(self.changes) or (self.key, *self.also)
+
+    def in_evaluation(self) -> "Mistake":
+        """The same where the code does so in evaluation mode only: what follows from it in training does not."""
+        fact = re.split(r"(?<=[.:;]) ", self.sentence)[0].rstrip(".:;")
+        return replace(self, sentence=f"In evaluation mode: {fact[0].lower()}{fact[1:]}.")
 
     def excludes(self, other: "Mistake") -> bool:
         """Whether both cannot be made at once."""
@@ -349,13 +356,27 @@ class Exercise:
     seconds: float = 20.0
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
 
+    def __post_init__(self) -> None:
+        """Refuse what would never be recognised: a mistake's change that cannot be run.
+
+        Raises:
+            ValueError: there is one; the text names the mistake, what is wrong, and the steps that there are.
+        """
+        changed = self.varied or self.steps
+        for mistake in self.mistakes if changed and self.variation is None else ():
+            for change in mistake.changes.values():
+                try:
+                    rewriting.check(changed, change)
+                except (NameError, SyntaxError) as problem:
+                    raise ValueError(f"{self.name}: the change of {mistake.key!r} cannot be: {problem}") from problem
+
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, and one for each set of sizes.
 
         In the last of these that has several rows and hides nothing, one row is an outlier. Those of `cases` are drawn
         again where a hidden one has the sizes of a visible one: what feedback showed would be right there by luck.
         """
-        cases = next(filter(_hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
+        cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         for i, case in reversed([*enumerate(drawn)]):
             if not self._hides(case) and (changed := with_outlier(case)) is not case:

@@ -48,9 +48,7 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
     try:
         with probe.exact(), np.errstate(all="ignore"):
             return _verdict(Trial.of(exercise, carrying, exercise.tried(rng), rng))
-    except NoAnswer as silence:
-        return not_judged(exercise.name, str(silence))
-    except Malformed as why:
+    except (NoAnswer, Malformed) as why:
         return not_judged(exercise.name, str(why))
     except Exception as error:
         if error in carried:

@@ -93,7 +93,6 @@ def question(*cases: Given, search: bool = False, **more: Any) -> Callable[[Call
             mistakes=(),
             cases=drawn,
             reference=reference,
-            variation=None,
             parts=tuple(f"result {n}" for n, _ in enumerate(several, 1)) if isinstance(several, tuple) else (),
             steps=function if search else None,
             library="torch" if in_torch else "numpy",

@@ -253,10 +253,10 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
         yield f"In {len(broken)} cases, {name} holds NaN or ∞ where the right one holds numbers"
-    for axis, which in ((0, "first sample"), (-2, "first row"), (-1, "first column")):
-        for at, word in ((0, which), (-1, which.replace("first", "last"))):
+    for axis, what in ((0, "sample"), (-2, "row"), (-1, "column")):
+        for at, which in ((0, "first"), (-1, "last")):
             if place := _only_at(those, axis, at):
-                yield f"Only the {word} of {name} is {place}"
+                yield f"Only the {which} {what} of {name} is {place}"
     summed = all(e.ndim and e.dtype.kind == "f" and np.allclose(e.sum(-1), 1, atol=1e-6) for _, e, _ in those)
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)
@@ -266,11 +266,11 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         yield pattern
     else:
         share = [float(off.mean()) for _, _, off in those]
-        amount = "every value of it" if min(share) == 1 else "nearly every value of it" if min(share) > 0.8 else ""
-        amount = amount or ("less than half of its values" if max(share) < 0.5 else "a part of its values")
+        are = "every value of it is" if min(share) == 1 else "nearly every value of it is" if min(share) > 0.8 else ""
+        are = are or ("less than half of its values are" if max(share) < 0.5 else "a part of its values are")
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
-        yield f"Where {name} is wrong, {amount} {'are' if 'values' in amount else 'is'}{near}"
+        yield f"Where {name} is wrong, {are}{near}"
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:

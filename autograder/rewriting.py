@@ -11,6 +11,7 @@ another value. Mistakes that replace different steps can be made together.
 """
 
 import ast
+import builtins
 import functools
 import inspect
 import math
@@ -27,6 +28,7 @@ from autograder.diagnosis import vocabulary
 from autograder.diagnosis.dataflow import axes_of, bound
 
 RESULT = "return"
+BESIDES: dict[str, Any] = {**vocabulary.FUNCTIONS, "INF": vocabulary.INF, "torch": torch, "F": F, "math": math}
 Steps = Callable[..., Any]
 
 
@@ -75,6 +77,26 @@ def names(steps: Steps) -> frozenset[str]:
     return frozenset(line.name for line in _lines(_source(steps)))
 
 
+@functools.cache
+def check(steps: Steps, change: str) -> None:
+    """Refuse a change that cannot be meant, as one in which a name is misspelt.
+
+    Raises:
+        SyntaxError: it is not written as steps, or no step uses one of its own.
+        NameError: a step uses what there is not.
+    """
+    lines, given = _program(steps, (change,)), inspect.signature(steps).parameters
+    there = f"there are {', '.join([*given, *(line.name for line in _lines(_source(steps)))])}"
+    own = {line.name for line in _written(change)} - names(steps) - given.keys()
+    known = {*dir(builtins), *BESIDES, *steps.__globals__, *_axes(steps), *given, "build", "roles"}  # type: ignore[attr-defined]
+    for i, line in enumerate(lines):
+        if unknown := sorted(line.needs - known):
+            raise NameError(f"{unknown[0]!r} in {line.name!r} is no step before that; {there}")
+        if line.name in own and not any(line.name in later.needs for later in lines[i + 1 :]):
+            raise SyntaxError(f"{line.name!r} is used by no step after it; {there}")
+        known.add(line.name)
+
+
 @dataclass(frozen=True)
 class _Line:
     """One step: the name that it gives, what it is, and the names that it needs."""
@@ -111,8 +133,7 @@ def _axes(steps: Steps) -> dict[str, tuple[str, int]]:
 
 @functools.cache
 def _known(steps: Steps) -> dict[str, Any]:
-    known: dict[str, Any] = {**vocabulary.FUNCTIONS, "INF": vocabulary.INF, "torch": torch, "F": F, "math": math}
-    return known | steps.__globals__  # type: ignore[attr-defined]
+    return BESIDES | steps.__globals__  # type: ignore[attr-defined]
 
 
 @functools.cache
@@ -131,7 +152,10 @@ def _line(statement: ast.stmt) -> _Line:
             pass
         case _:
             raise SyntaxError(f"a step is `name = …` or `return …`, not `{ast.unparse(statement)}`")
-    needs = frozenset(node.id for node in ast.walk(value) if isinstance(node, ast.Name))
+    nodes = [*ast.walk(value)]
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    needs = frozenset(read - bound - {node.arg for node in nodes if isinstance(node, ast.arg)})
     return _Line(name, compile(ast.Expression(value), f"<{name}>", "eval"), needs)
 
 

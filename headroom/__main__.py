@@ -1,4 +1,6 @@
-"""The course's commands: `lab` opens it, `progress` says how far one is, `clean` tidies notebooks, `map` draws it."""
+"""The course's commands: `lab` opens it, `progress` says how far one is, `doctor` what the installation lacks, `clean`
+tidies notebooks, `map` draws the course.
+"""
 
 import argparse
 import sys

@@ -1,6 +1,7 @@
 """The course as it is laid out: its lectures and labs, what each builds and needs.
 
-What exists is seen from the notebooks, and so is how many minutes they take.
+Which of them a folder has is seen from the notebooks (a hub's students fetch their labs one by one), and so is how many
+minutes they take.
 """
 
 import json
@@ -18,7 +19,6 @@ class Piece:
         name: how its file (a lecture) or folder (a lab) starts: "03", "lab02".
         title: short.
         builds: what one has built at its end.
-        minutes: as "30" or "60–90", until its notebook says it.
         needs: names of the pieces that come before; what those need is not repeated.
         place: row and column on the map; None: under the lecture that a lab needs.
     """
@@ -26,7 +26,6 @@ class Piece:
     name: str
     title: str
     builds: str
-    minutes: str
     needs: tuple[str, ...]
     place: tuple[int, int] | None = None
 
@@ -46,32 +45,32 @@ class Piece:
 
 
 COURSE = (
-    Piece("00", "Start here", "the finished thing, one step of attention, how checks work", "15", (), (0, 0)),
-    Piece("01", "Queries, keys and values", "why attention; one word by hand, then matrices", "25", ("00",), (0, 1)),
-    Piece("02", "Scores, softmax and masks", "dot product, √d_k, softmax, temperature, masks", "25", ("01",), (0, 2)),
-    Piece("03", "Multi-head self-attention", "heads by loop, then by reshape; W_O; cost", "30", ("02",), (1, 1)),
-    Piece("04", "Positional encoding", "sines and cosines, learned, rotary; extrapolation", "30", ("03",), (1, 0)),
-    Piece("05", "LayerNorm and residuals", "which axis; pre-norm against post-norm", "30", ("03",), (1, 2)),
-    Piece("06", "The encoder", "feed-forward network, block, stack", "25", ("04", "05"), (2, 1)),
-    Piece("07", "The decoder", "causal mask, cross-attention, decoding, KV cache", "30", ("06",), (3, 0)),
-    Piece("08", "The whole Transformer", "reads dates in many languages, writes ISO 8601", "35", ("07",), (4, 0)),
-    Piece("09", "Vision Transformer", "patches, [class], trains on digits; rollout", "35", ("06",), (3, 2)),
-    Piece("10", "Beyond ViT", "fewer keys (PVT), windows (Swin), a fair control", "35", ("09",), (4, 2)),
-    Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", "30", ("05",), (2, 2)),
-    Piece("12", "Case files", "broken programs: symptom, hunt, fix, price", "30", ("08", "09"), (4, 1)),
-    Piece("13", "A language model", "next-token loss, n-grams to beat, sampling, Llama's parts", "40", ("08",), (5, 0)),
-    Piece("14", "What a head has learned", "induction heads: found, ablated, patched", "35", ("13",), (5, 1)),
-    Piece("lab01", "Attention", "Q, K, V; scores; attention with a mask", "60–90", ("02",)),
-    Piece("lab02", "Multi-head self-attention", "split, attend, merge, project", "60–90", ("03",)),
-    Piece("lab03", "Positional encoding", "the table of sines and cosines", "60–90", ("04",)),
-    Piece("lab04", "LayerNorm", "LayerNorm from its definition; RMSNorm", "60–90", ("05",)),
-    Piece("lab05", "Encoder", "feed-forward, pre-norm block, encoder", "60–90", ("06",)),
-    Piece("lab06", "Decoder", "masks, cross-attention, decoding, KV cache", "60–90", ("07",)),
-    Piece("lab07", "ViT", "patches, [class], a ViT trained on digits", "60–90", ("09",)),
-    Piece("lab08", "Case files", "five broken programs to mend", "60–90", ("12",)),
-    Piece("lab09", "Backpropagation", "softmax, LayerNorm, attention backwards", "60–90", ("11",)),
-    Piece("lab10", "Language model", "loss, sampling, SwiGLU, grouped queries", "60–90", ("13",)),
-    Piece("lab11", "Find the head", "induction score, ablation, patching", "60–90", ("14",)),
+    Piece("00", "Start here", "the finished thing, one step of attention, how checks work", (), (0, 0)),
+    Piece("01", "Queries, keys and values", "why attention; one word by hand, then matrices", ("00",), (0, 1)),
+    Piece("02", "Scores, softmax and masks", "dot product, √d_k, softmax, temperature, masks", ("01",), (0, 2)),
+    Piece("03", "Multi-head self-attention", "heads by loop, then by reshape; W_O; cost", ("02",), (1, 1)),
+    Piece("04", "Positional encoding", "sines and cosines, learned, rotary; extrapolation", ("03",), (1, 0)),
+    Piece("05", "LayerNorm and residuals", "which axis; pre-norm against post-norm", ("03",), (1, 2)),
+    Piece("06", "The encoder", "feed-forward network, block, stack", ("04", "05"), (2, 1)),
+    Piece("07", "The decoder", "causal mask, cross-attention, decoding, KV cache", ("06",), (3, 0)),
+    Piece("08", "The whole Transformer", "reads dates in many languages, writes ISO 8601", ("07",), (4, 0)),
+    Piece("09", "Vision Transformer", "patches, [class], trains on digits; rollout", ("06",), (3, 2)),
+    Piece("10", "Beyond ViT", "fewer keys (PVT), windows (Swin), a fair control", ("09",), (4, 2)),
+    Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", ("05",), (2, 2)),
+    Piece("12", "Case files", "broken programs: symptom, hunt, fix, price", ("08", "09"), (4, 1)),
+    Piece("13", "A language model", "next-token loss, n-grams to beat, sampling, Llama's parts", ("08",), (5, 0)),
+    Piece("14", "What a head has learned", "induction heads: found, ablated, patched", ("13",), (5, 1)),
+    Piece("lab01", "Attention", "Q, K, V; scores; attention with a mask", ("02",)),
+    Piece("lab02", "Multi-head self-attention", "split, attend, merge, project", ("03",)),
+    Piece("lab03", "Positional encoding", "the table of sines and cosines", ("04",)),
+    Piece("lab04", "LayerNorm", "LayerNorm from its definition; RMSNorm", ("05",)),
+    Piece("lab05", "Encoder", "feed-forward, pre-norm block, encoder", ("06",)),
+    Piece("lab06", "Decoder", "masks, cross-attention, decoding, KV cache", ("07",)),
+    Piece("lab07", "ViT", "patches, [class], a ViT trained on digits", ("09",)),
+    Piece("lab08", "Case files", "five broken programs to mend", ("12",)),
+    Piece("lab09", "Backpropagation", "softmax, LayerNorm, attention backwards", ("11",)),
+    Piece("lab10", "Language model", "loss, sampling, SwiGLU, grouped queries", ("13",)),
+    Piece("lab11", "Find the head", "induction score, ablation, patching", ("14",)),
 )
 BY_NAME = {piece.name: piece for piece in COURSE}
 
@@ -84,7 +83,7 @@ def existing(course: Path) -> list[Piece]:
 
 
 def minutes(piece: Piece, course: Path) -> str:
-    """How long it takes: what its first cell says ("About 30 minutes", "60 to 90 minutes"), or else the plan.
+    """How long it takes: what its first cell says ("About 30 minutes", "60 to 90 minutes"); "" where it says nothing.
 
     A test holds what a lecture says to its length (`headroom.course_map.length`).
     """
@@ -93,11 +92,11 @@ def minutes(piece: Piece, course: Path) -> str:
         first = "".join(json.loads(path.read_bytes())["cells"][0]["source"]) if path else ""
         if found := re.search(r"(\d+)(?: (?:to|–|-) (\d+))? minutes", first):
             return "–".join(filter(None, found.groups()))
-    return piece.minutes
+    return ""
 
 
 def needed(piece: Piece, course: Path) -> list[Piece]:
-    """The lectures before it; in place of one that does not exist yet, those that this one needs."""
+    """The lectures before it; in place of one that the folder lacks, those that this one needs."""
     found = []
     for before in (BY_NAME[name] for name in piece.needs):
         found += [before] if before.notebook(course) else needed(before, course)

@@ -7,7 +7,6 @@ import re
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -20,12 +19,9 @@ from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
 PICTURE = Path("docs") / "course_map.png"
 FURTHER = "## Further: "  # begins a section beside a lecture's core path, which is folded
-STORED = "Headroom"  # under which the picture keeps what existed when it was drawn
-
-
+STORED = "Headroom"  # under which the picture keeps what it was drawn from
 WIDE, TALL, LAB = 3.35, 0.9, 0.4  # of a lecture's box, and the height of a lab's, in inches
 ACROSS, DOWN = 3.75, 1.78  # from one box to the next
-ABSENT = "#6B6B6B"  # text about what does not exist yet; its contrast on white is above 5
 
 
 @dataclass
@@ -89,25 +85,20 @@ def contents(course: Path) -> str:
 def course_map(course: Path) -> Figure:
     """Draw the map: a box for each lecture, its lab under it, arrows from what is needed to what needs it.
 
-    What does not exist yet is lighter, has a dashed frame and says so.
-
     Args:
         course: the course's folder, where the notebooks are.
     """
-    there = {piece.name for piece in existing(course)}
     rows = 1 + max(piece.place[0] for piece in COURSE if piece.place)
     fig, ax = plt.subplots(figsize=(3 * ACROSS - 0.25, rows * DOWN + 0.15))
     for piece in COURSE:
         x, y = _corner(piece)
-        _box(ax, piece, x, y, minutes(piece, course), piece.name in there)
+        _box(ax, piece, x, y, minutes(piece, course))
         for name in piece.needs if not piece.is_lab else ():
-            _arrow(ax, BY_NAME[name], piece, {name, piece.name} <= there)
+            _arrow(ax, BY_NAME[name], piece)
     lectures, labs = (sum(1 for piece in COURSE if piece.is_lab is lab) for lab in (False, True))
     ax.set(xlim=(-0.08, 3 * ACROSS - 0.3), ylim=(rows * DOWN - 0.42, -0.1), aspect="equal")
     ax.axis("off")
-    finding = f"{lectures} lectures and {labs} labs: what each builds, and what comes before it"
-    missing = "" if len(there) == len(COURSE) else f"\n{len(there)} exist so far; the others are dashed"
-    fig.suptitle(finding + missing)
+    fig.suptitle(f"{lectures} lectures and {labs} labs: what each builds, and what comes before it")
     return fig
 
 
@@ -135,16 +126,11 @@ def _corner(piece: Piece) -> tuple[float, float]:
     return column * ACROSS, row * DOWN + (TALL if piece.is_lab else 0)
 
 
-def _box(ax: Axes, piece: Piece, x: float, y: float, duration: str, exists: bool) -> None:
-    color = COLORS["ink"] if exists else ABSENT
-    fill = "white" if not exists else "#FFF6DC" if piece.is_lab else "#EAF3FA"
-    look: dict[str, Any] = {
-        "facecolor": fill,
-        "edgecolor": color,
-        "linewidth": 1.2,
-        "linestyle": "-" if exists else (0, (4, 3)),
-    }
-    ax.add_patch(Rectangle((x, y), WIDE, LAB if piece.is_lab else TALL, **look))
+def _box(ax: Axes, piece: Piece, x: float, y: float, duration: str) -> None:
+    color = COLORS["ink"]
+    fill = "#FFF6DC" if piece.is_lab else "#EAF3FA"
+    tall = LAB if piece.is_lab else TALL
+    ax.add_patch(Rectangle((x, y), WIDE, tall, facecolor=fill, edgecolor=color, linewidth=1.2))
     number = int(piece.name[-2:])
     head = f"Lab {number} · {piece.title}" if piece.is_lab else f"{number} · {piece.title}"
     weight = "normal" if piece.is_lab else "bold"
@@ -154,7 +140,7 @@ def _box(ax: Axes, piece: Piece, x: float, y: float, duration: str, exists: bool
         ax.text(x + 0.1, y + 0.4, textwrap.fill(piece.builds, 42), va="top", fontsize=9, color=color, linespacing=1.3)
 
 
-def _arrow(ax: Axes, above: Piece, below: Piece, exists: bool) -> None:
+def _arrow(ax: Axes, above: Piece, below: Piece) -> None:
     (x0, y0), (x1, y1) = _corner(above), _corner(below)
     has_lab = any(piece.is_lab and piece.needs[-1] == above.name for piece in COURSE)
     if y0 == y1:  # beside each other
@@ -163,6 +149,5 @@ def _arrow(ax: Axes, above: Piece, below: Piece, exists: bool) -> None:
     else:
         lean = 0.3 * WIDE * ((x1 > x0) - (x1 < x0))  # an arrow that goes aside starts and ends on that side
         start, end = (x0 + WIDE / 2 + lean, y0 + TALL + has_lab * LAB), (x1 + WIDE / 2 - lean, y1)
-    color, style = (COLORS["ink"], "-") if exists else (COLORS["grey"], (0, (4, 3)))
-    arrow = {"arrowstyle": "-|>", "color": color, "linestyle": style, "shrinkA": 1, "shrinkB": 1, "linewidth": 1.3}
+    arrow = {"arrowstyle": "-|>", "color": COLORS["ink"], "shrinkA": 1, "shrinkB": 1, "linewidth": 1.3}
     ax.annotate("", end, start, arrowprops=arrow)

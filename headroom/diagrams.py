@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from headroom.figures import COLORS, SIGNED, to_array
+from headroom.figures import COLORS, SIGNED, ArrayLike, to_array
 
 FILLED = "#CDE8F7"  # a box that stands out: a light sky
 CIRCLE = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": COLORS["ink"], "linewidth": 1.4}
@@ -90,7 +90,7 @@ def decoder_block() -> Figure:
     return fig
 
 
-def vision_transformer(image, tokens, positions, logits) -> Figure:
+def vision_transformer(image: ArrayLike, tokens: ArrayLike, positions: ArrayLike, logits: ArrayLike) -> Figure:
     """The way of an image through a Vision Transformer with [class]: patches, tokens, positions, a block, logits.
 
     Args:

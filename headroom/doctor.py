@@ -26,10 +26,6 @@ THERE, MISSING, OPTIONAL = "✓", "✗", "–"
 ANEW = "remove the folder .venv and run `make setup`"
 ROOM_GB = 1  # what notebooks, outputs and a class's hand-ins may take
 NAMESPACES = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--unshare-net", "true"]
-EXTENSIONS = {  # what JupyterLab shows of packages, below share/jupyter/labextensions
-    "widgets": ("anywidget", "@jupyter-widgets/jupyterlab-manager"),
-    "nbgrader": ("@jupyter/nbgrader",),
-}
 
 
 class Line(NamedTuple):
@@ -37,6 +33,20 @@ class Line(NamedTuple):
 
     mark: str
     sentence: str
+
+
+class Extension(NamedTuple):
+    """A package that has a part in Python and one in JupyterLab, below share/jupyter/labextensions."""
+
+    title: str
+    imports: str
+    shown: tuple[str, ...]
+
+
+EXTENSIONS = (
+    Extension("Widgets", "anywidget", ("anywidget", "@jupyter-widgets/jupyterlab-manager")),
+    Extension("nbgrader", "nbgrader", ("@jupyter/nbgrader",)),
+)
 
 
 def main(course: Path = COURSE) -> int:
@@ -59,7 +69,7 @@ def examine(course: Path) -> Iterator[Line]:
     yield disk(course)
     yield from torch()
     yield lab(course)
-    yield from (extensions(name, imports) for name, imports in (("widgets", "anywidget"), ("nbgrader", "nbgrader")))
+    yield from map(extension, EXTENSIONS)
 
 
 def beyond(course: Path) -> Iterator[Line]:
@@ -113,8 +123,7 @@ def torch() -> Iterator[Line]:
         yield Line(MISSING, f"PyTorch: it cannot be imported ({_first_line(error)}); {ANEW}.")
         return
     yield Line(THERE, f"PyTorch: {found.__version__}.")
-    _, _, *rest = environment.findings()
-    for finding in rest:
+    for finding in (environment.device(), environment.digits()):
         yield Line(THERE if finding.holds else MISSING, finding.sentence)
     if Path("/proc/driver/nvidia/version").exists() and not found.cuda.is_available():
         yield Line(OPTIONAL, f"GPU: this build of PyTorch does not use the one that is here; to have it used, {ANEW}.")
@@ -137,15 +146,14 @@ def lab(course: Path) -> Line:
     return Line(THERE, "JupyterLab: it and the course's settings are there.")
 
 
-def extensions(name: str, imports: str) -> Line:
-    """A package that has a part in Python and one in JupyterLab."""
-    title = name[0].upper() + name[1:] if name != "nbgrader" else name
-    if problem := _cannot_import(imports):
-        return Line(MISSING, f"{title}: {imports} cannot be imported ({problem}); {ANEW}.")
+def extension(one: Extension) -> Line:
+    """Both parts of it."""
+    if problem := _cannot_import(one.imports):
+        return Line(MISSING, f"{one.title}: {one.imports} cannot be imported ({problem}); {ANEW}.")
     below = Path(sys.prefix) / "share" / "jupyter" / "labextensions"
-    if gone := [one for one in EXTENSIONS[name] if not (below / one / "package.json").is_file()]:
-        return Line(MISSING, f"{title}: JupyterLab lacks the extension {gone[0]}; {ANEW}.")
-    return Line(THERE, f"{title}: Python's part and JupyterLab's are there.")
+    if gone := [name for name in one.shown if not (below / name / "package.json").is_file()]:
+        return Line(MISSING, f"{one.title}: JupyterLab lacks the extension {gone[0]}; {ANEW}.")
+    return Line(THERE, f"{one.title}: Python's part and JupyterLab's are there.")
 
 
 def isolation(course: Path) -> Iterator[Line]:

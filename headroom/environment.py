@@ -35,8 +35,8 @@ def findings() -> Iterator[Finding]:
     torch = _torch()
     yield torch
     if torch.holds:
-        yield _device()
-        yield _digits()
+        yield device()
+        yield digits()
 
 
 def _python() -> Finding:
@@ -55,31 +55,35 @@ def _torch() -> Finding:
     return Finding(True, f"PyTorch {torch.__version__} is there.")
 
 
-def _device() -> Finding:
-    """The device that training takes by itself, tried with a sum: a GPU can be visible and still not compute."""
+def device() -> Finding:
+    """The device that training takes by itself, tried with a sum: a GPU can be visible and still not compute.
+
+    Needs PyTorch, as `digits` does.
+    """
     import torch
 
     from headroom.training import pick_device
 
-    device = pick_device()
-    if device.type == "cpu":
+    chosen = pick_device()
+    if chosen.type == "cpu":
         cores = os.cpu_count() or 1
         cores = "one core" if cores == 1 else f"{cores} cores"
         return Finding(True, f"Models compute on the processor ({cores}), and every lecture and lab is made for that.")
     try:
-        torch.ones(2, device=device).sum().item()
+        torch.ones(2, device=chosen).sum().item()
     except RuntimeError as error:
         first = str(error).strip().splitlines()[0]
-        return Finding(False, f'The {device} device does not compute ({first}). Where you train, add device="cpu".')
-    return Finding(True, f"Models train on the {device} device. The course works without one, too.")
+        return Finding(False, f'The {chosen} device does not compute ({first}). Where you train, add device="cpu".')
+    return Finding(True, f"Models train on the {chosen} device. The course works without one, too.")
 
 
-def _digits() -> Finding:
+def digits() -> Finding:
+    """The digits that come with the course, read."""
     from headroom.data import embedded_digits
 
     start = time.perf_counter()
     try:
-        digits = embedded_digits()
+        found = embedded_digits()
     except Exception as error:  # a damaged archive fails in many ways
         return Finding(
             False,
@@ -87,7 +91,7 @@ def _digits() -> Finding:
             "Fetch headroom/data/mnist_10000.npz again; it is a part of the course.",
         )
     seconds = time.perf_counter() - start
-    counts = f"{len(digits.train_images):,} digits to train on and {len(digits.val_images):,} held out"
+    counts = f"{len(found.train_images):,} digits to train on and {len(found.val_images):,} held out"
     return Finding(True, f"{counts} are there, read in {seconds:.1f} s, without the network.")
 
 

@@ -11,6 +11,7 @@ import base64
 import html
 import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -22,6 +23,12 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.rcsetup import cycler
 
+if TYPE_CHECKING:
+    import torch
+
+    from headroom.training import History
+
+ArrayLike: TypeAlias = "np.ndarray | torch.Tensor | Sequence[Any]"  # as text: a figure alone needs no torch
 # Okabe & Ito's colours, which readers with any of the common colour blindnesses tell apart
 # (https://jfly.uni-koeln.de/color/). Queries, keys and values keep theirs in every figure and widget.
 COLORS = {
@@ -120,7 +127,7 @@ def as_html(fig: Figure, alt: str) -> str:
 
 def heatmap(
     ax: Axes,
-    matrix,
+    matrix: ArrayLike,
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     *,
@@ -177,11 +184,11 @@ def heatmap(
     return image
 
 
-def curves(history) -> Figure:
+def curves(history: "History") -> Figure:
     """Loss per step and validation accuracy per epoch of a training run, titled with what they reached.
 
     Args:
-        history: a `headroom.training.History`.
+        history: as `headroom.training.train` and its like return it.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
     left.plot(history.losses, color=COLORS["sky"], linewidth=0.7, label="each step")
@@ -202,7 +209,7 @@ def curves(history) -> Figure:
     return fig
 
 
-def gallery(images, captions: Sequence[str], title: str, columns: int = 10) -> Figure:
+def gallery(images: ArrayLike, captions: Sequence[str], title: str, columns: int = 10) -> Figure:
     """Small grey images in rows, ink dark on white, each with a caption.
 
     Args:
@@ -229,7 +236,7 @@ def gallery(images, captions: Sequence[str], title: str, columns: int = 10) -> F
     return fig
 
 
-def patch_map(ax: Axes, image, weights, limits: tuple[float, float] | None = None) -> AxesImage:
+def patch_map(ax: Axes, image: ArrayLike, weights: ArrayLike, limits: tuple[float, float] | None = None) -> AxesImage:
     """An image under the weights of its patches: the stronger the weight, the stronger the orange.
 
     Args:
@@ -261,7 +268,17 @@ def patch_map(ax: Axes, image, weights, limits: tuple[float, float] | None = Non
     return heat
 
 
-def attention_step(words: Sequence[str], asks: str, q, k, v, scores, weights, output, title: str) -> Figure:
+def attention_step(
+    words: Sequence[str],
+    asks: str,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    scores: ArrayLike,
+    weights: ArrayLike,
+    output: ArrayLike,
+    title: str,
+) -> Figure:
     """One query's step of attention, number by number: it meets all keys, and the values are mixed.
 
     Letter, hatching and colour all say what is a query, a key or a value.
@@ -313,11 +330,10 @@ def attention_step(words: Sequence[str], asks: str, q, k, v, scores, weights, ou
     return fig
 
 
-def to_array(values) -> np.ndarray:
+def to_array(values: ArrayLike) -> np.ndarray:
     """A tensor (on any device, with or without gradients) or anything array-like, as a float array."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values, dtype=float)
+    detach = getattr(values, "detach", None)
+    return np.asarray(values if detach is None else detach().cpu().numpy(), dtype=float)
 
 
 def _vector(ax: Axes, x: float, y: float, numbers: np.ndarray, kind: str, name: str) -> None:

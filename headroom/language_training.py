@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headroom.data import repeated_sequences
+from headroom.modes import looking_at
 from headroom.recipes import Recipe
 from headroom.reference import LanguageModel, next_token_loss
 from headroom.training import History, fit, pick_device
@@ -45,7 +46,7 @@ def train_language_model(
 
     What becomes of the model, and other errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     length = model.max_tokens
     for name, ids, windows in (("train", train, 3), ("val", val, 1)):
         if len(ids) < windows * length + 1:
@@ -69,7 +70,6 @@ def train_language_model(
     )
 
 
-@torch.no_grad()
 def next_accuracy(model: nn.Module, windows: Tensor, batch_size: int = 64) -> float:
     """The share of tokens, 0 … 1, that are the likeliest to a model in eval mode. The model keeps its mode.
 
@@ -77,13 +77,9 @@ def next_accuracy(model: nn.Module, windows: Tensor, batch_size: int = 64) -> fl
         model: ids `(batch, tokens)` → logits of the token after each, `(batch, tokens, n_vocabulary)`.
         windows: ids `(n, tokens + 1)`, on the model's device; of each, the first is not asked for.
     """
-    was_training = model.training
-    model.eval()
-    try:
+    with looking_at(model):
         right = [model(some[:, :-1]).argmax(dim=-1) == some[:, 1:] for some in windows.split(batch_size)]
-        return torch.cat(right).float().mean().item()
-    finally:
-        model.train(was_training)
+    return torch.cat(right).float().mean().item()
 
 
 def train_on_repeats(
@@ -109,7 +105,7 @@ def train_on_repeats(
 
     What becomes of the model, and errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     n_symbols = model.embed.num_embeddings
     own = torch.Generator().manual_seed(0)  # the same sequences after every epoch, and from every seed
     held_out = {length: repeated_sequences(16, length, n_symbols, own, distinct=True).to(device) for length in lengths}

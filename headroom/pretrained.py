@@ -92,7 +92,7 @@ def repeats_model(n_layers: int = 2) -> LanguageModel:
     )
 
 
-def checkpoint(name: str) -> dict:
+def checkpoint(name: str) -> dict[str, Any]:
     """What a file holds: the weights, and how they came to be (recipe, seed, val_accuracy, torch).
 
     The weights are a state dict; those of `repeats…` one row of float16 for each of its `steps`.
@@ -168,12 +168,12 @@ if __name__ == "__main__":
         "repeats": lambda: _remake_repeats(2),
         "repeats_one_layer": lambda: _remake_repeats(1),
     }
+    try:
+        need_full_scale("The models that come with the course are trained")
+    except (RuntimeError, ValueError) as error:
+        sys.exit(str(error))
     for name in sys.argv[1:] or remakes:
         if name not in remakes:
             sys.exit(f"there is no model {name!r}; there are: {', '.join(remakes)}")
-        try:
-            need_full_scale("The models that come with the course are trained")
-        except (RuntimeError, ValueError) as error:
-            sys.exit(str(error))
         seed_everything(SEED)
         remakes[name]()

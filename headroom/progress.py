@@ -114,11 +114,15 @@ def exercises(course: Path) -> dict[str, list[str]]:
     return found
 
 
-def rows(course: Path) -> list[tuple[str, str, str, str]]:
-    """For each lab that was begun: its name, exercises passed, mistakes overcome, mistakes still there."""
-    done = read(course)
+def rows(asked: dict[str, list[str]], done: dict[str, dict[str, Done]]) -> list[tuple[str, str, str, str]]:
+    """For each lab that was begun: its name, exercises passed, mistakes overcome, mistakes still there.
+
+    Args:
+        asked: as of `exercises`.
+        done: as of `read`.
+    """
     found: list[tuple[str, str, str, str]] = []
-    for lab, names in exercises(course).items():
+    for lab, names in asked.items():
         if lab in done:
             those = {name: done[lab][name] for name in names if name in done[lab]}
             passed = sum(one.passed for one in those.values())
@@ -129,10 +133,9 @@ def rows(course: Path) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def following(course: Path) -> str:
+def following(asked: dict[str, list[str]], done: dict[str, dict[str, Done]]) -> str:
     """What comes next, as a sentence: the first exercise, in the order of the labs, whose check has not passed."""
-    done = read(course)
-    for lab, names in exercises(course).items():
+    for lab, names in asked.items():
         for name in names:
             if not (lab in done and name in done[lab] and done[lab][name].passed):
                 begun = "go on with" if lab in done else "begin"
@@ -145,22 +148,25 @@ HEAD = ("lab", "checks", "mistakes overcome", "still there")
 
 def text(course: Path) -> str:
     """A student's progress, for a terminal."""
-    lines = [f"{lab}: {passed}" for lab, passed, *_ in rows(course)]
-    for i, (_, _, overcome, made) in enumerate(rows(course)):
-        lines[i] += f"\n    overcome: {overcome}" if overcome != "–" else ""
-        lines[i] += f"\n    still there: {made}" if made != "–" else ""
-    said = "\n".join(lines or ["No check in a lab yet."])
-    return "\n".join(map(_printable, f"{said}\n{following(course)}".split("\n")))
+    asked, done = exercises(course), read(course)
+    lines: list[str] = []
+    for lab, passed, overcome, made in rows(asked, done):
+        lines.append(f"{lab}: {passed}")
+        lines += [f"    overcome: {overcome}"] if overcome != "–" else []
+        lines += [f"    still there: {made}"] if made != "–" else []
+    lines = lines or ["No check in a lab yet."]
+    return "\n".join(map(_printable, [*lines, following(asked, done)]))
 
 
 def table(course: Path) -> str:
     """A student's progress as Markdown in which only the table is active."""
-    found = rows(course)
+    asked, done = exercises(course), read(course)
+    found, next_one = rows(asked, done), following(asked, done)
     if not found:
-        return f"No check in a lab yet. {following(course)}"
+        return f"No check in a lab yet. {next_one}"
     cells = "".join(f"<tr>{''.join(f'<td>{_quiet(cell)}</td>' for cell in row)}</tr>" for row in found)
     head = "".join(f"<th>{name}</th>" for name in HEAD)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>\n\n{_quiet(following(course))}"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>\n\n{_quiet(next_one)}"
 
 
 def _quiet(words: str) -> str:
@@ -182,11 +188,12 @@ def _told(line: bytes) -> dict[str, Any] | None:
     """What a line says; None where it is not as `note` writes it."""
     try:
         told = json.loads(line)
+        if not isinstance(told["mistakes"], list):
+            return None
         texts = [told["lab"], told["exercise"], *told["mistakes"]]
         # A blank line in a title would end the table, and what follows it would be Markdown.
         right = all(isinstance(one, str) and len(one) <= LONGEST and one.isprintable() for one in texts)
         right = right and len(told["mistakes"]) <= MOST
-        right = right and isinstance(told["mistakes"], list)
         return told if right and all(isinstance(told[key], bool) for key in ("passed", "attempted")) else None
     except (ValueError, LookupError, TypeError, RecursionError):
         return None

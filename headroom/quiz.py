@@ -10,6 +10,7 @@ How many rows of weights does one head give for 6 tokens?
 """
 
 import textwrap
+from typing import Any
 
 from IPython.display import HTML, Javascript, display
 from jupyterquiz import display_quiz
@@ -60,14 +61,14 @@ def ask(text: str) -> None:
     display_quiz([question], shuffle_answers=False, max_width=760, colors=LOOK)
 
 
-def parse(text: str) -> dict:
+def parse(text: str) -> dict[str, Any]:
     """`text` as jupyterquiz wants it.
 
     Raises:
         ValueError: an answer lacks its explanation, or not exactly one answer is right.
     """
     question: list[str] = []
-    answers: list[dict] = []
+    answers: list[dict[str, Any]] = []
     for line in textwrap.dedent(text).strip().splitlines():
         if line.startswith(("+ ", "- ")):
             answers.append({"answer": line[2:].strip(), "correct": line[0] == "+", "feedback": ""})

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from headroom.data import BOS, EOS, PAD, TARGET, Dates, Digits
+from headroom.modes import looking_at
 from headroom.recipes import Distillation, Recipe
 from headroom.reference.loss import cross_entropy
 from headroom.reference.schedule import cosine_schedule, inverse_square_root_schedule
@@ -59,8 +60,8 @@ class History:
     interrupted: bool = False
 
 
-def pick_device(name: str | None = None) -> torch.device:
-    """The device to compute on: the one named, or the fastest there is of cuda, mps and cpu.
+def pick_device(device: torch.device | str | None = None) -> torch.device:
+    """The device to compute on: the one given, or the fastest there is of cuda, mps and cpu.
 
     Raises:
         ValueError: there is no such device on this machine.
@@ -74,7 +75,7 @@ def pick_device(name: str | None = None) -> torch.device:
         )
         if there
     ]
-    name = name or available[0]
+    name = str(device or available[0])
     if name.split(":")[0] not in available:
         raise ValueError(f"device {name!r} is not available on this machine, which has: {', '.join(available)}")
     return torch.device(name)
@@ -101,19 +102,11 @@ def train(model: nn.Module, digits: Digits, recipe: Recipe, device: torch.device
 
     What becomes of the model, and errors: as of `fit`.
     """
-    device = pick_device(str(device) if device else None)
-    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
-    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
-    return fit(
-        model,
-        examples=len(images),
-        batch=lambda rows, progress: (augment(images[rows], recipe, progress), labels[rows]),
-        loss=lambda images, labels: cross_entropy(model(images), labels, recipe.smoothing),
-        validate=lambda: accuracy(model, val_images, val_labels),
-        recipe=recipe,
-        device=device,
-        divisible=True,
-    )
+
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(model(images), labels, recipe.smoothing)
+
+    return _fit_to_images(model, digits, loss, recipe, pick_device(device))
 
 
 def distill(
@@ -139,10 +132,8 @@ def distill(
     """
     from headroom.reference.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     teacher.to(device).eval()
-    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
-    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
         with torch.no_grad():
@@ -155,12 +146,25 @@ def distill(
             return hard_distillation_loss(logits, distilled, taught, labels, distillation.alpha)
         return soft_distillation_loss(logits, distilled, taught, labels, distillation.temperature, distillation.alpha)
 
+    return _fit_to_images(student, digits, loss, recipe, device)
+
+
+def _fit_to_images(
+    model: nn.Module,
+    digits: Digits,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    recipe: Recipe,
+    device: torch.device,
+) -> History:
+    """`fit` on augmented images and their labels, `loss(images, labels)`."""
+    images, labels = digits.train_images.to(device), digits.train_labels.to(device)
+    val_images, val_labels = digits.val_images.to(device), digits.val_labels.to(device)
     return fit(
-        student,
+        model,
         examples=len(images),
         batch=lambda rows, progress: (augment(images[rows], recipe, progress), labels[rows]),
         loss=loss,
-        validate=lambda: accuracy(student, val_images, val_labels),
+        validate=lambda: accuracy(model, val_images, val_labels),
         recipe=recipe,
         device=device,
         divisible=True,
@@ -183,7 +187,7 @@ def train_transformer(
     """
     from headroom.reference.attention import padding_mask
 
-    device = pick_device(str(device) if device else None)
+    device = pick_device(device)
     source, lengths, target = train.source.to(device), train.source_lengths.to(device), train.target.to(device)
 
     def batch(rows: Tensor, progress: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -384,19 +388,13 @@ def augment(images: Tensor, recipe: Recipe, progress: float = 0.0) -> Tensor:
     return F.grid_sample(images, grid, align_corners=False)
 
 
-@torch.no_grad()
 def predict(model: nn.Module, images: Tensor, batch_size: int = 500) -> Tensor:
     """The model's logits `(n, classes)` for images `(n, channels, height, width)`, in eval mode, batch by batch.
 
     The images may be on another device than the model; the logits are where the images are. The model keeps its mode.
     """
-    device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
-    try:
+    with looking_at(model) as device:
         return torch.cat([model(batch.to(device)).to(images.device) for batch in images.split(batch_size)])
-    finally:
-        model.train(was_training)
 
 
 def accuracy(model: nn.Module, images: Tensor, labels: Tensor, top_k: int = 1) -> float:
@@ -417,25 +415,19 @@ def exact_match(model: "Transformer", dates: Dates, batch_size: int = 500) -> fl
     return sum(got == right for got, right in zip(written, dates.iso, strict=True)) / len(dates.iso)
 
 
-@torch.no_grad()
 def translate(model: "Transformer", dates: Dates, batch_size: int = 500) -> list[str]:
     """What the model writes for each date, decoding greedily, in eval mode. The model keeps its mode."""
     from headroom.reference.attention import padding_mask
     from headroom.reference.decoding import greedy_decode
 
-    device = next(model.parameters()).device
-    was_training = model.training
-    model.eval()
-    try:
-        written = []
+    written = []
+    with looking_at(model) as device:
         for rows in torch.arange(len(dates.source)).split(batch_size):
             source, lengths = dates.source[rows].to(device), dates.source_lengths[rows].to(device)
             mask = padding_mask(lengths, source.size(1))
             tokens = greedy_decode(model, source, BOS, EOS, dates.target.size(1), mask)
             written += TARGET.decode(tokens.cpu())
-        return written
-    finally:
-        model.train(was_training)
+    return written
 
 
 @contextmanager
@@ -459,7 +451,7 @@ def _side_by_side(device: torch.device) -> Generator[Executor | None]:
         torch.set_num_threads(threads)
 
 
-def _side_effects(model: nn.Module) -> tuple:
+def _side_effects(model: nn.Module) -> tuple[bytes, list[int]]:
     """What a forward pass leaves behind if it draws random numbers (dropout) or updates averages (batch norm).
 
     Parts of a batch then cannot go side by side: their order would be left to chance, and the result with it.

@@ -25,7 +25,7 @@ CELLS = {  # labs' exercises: the cell to write in
 
 
 def text(path: str) -> tuple[str, str]:
-    """The exercise and the text of an answer, such as "wrong_attention.not_divided", with all that it needs."""
+    """The exercise and the text of an answer, such as "right_attention.three_products", with all that it needs."""
     module, name = path.split(".")
     answer = getattr(importlib.import_module(f"tests.answers.{module}"), name)
     parts: dict[str, str] = {}

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser import REPOSITORY, chromium, chromium_path, copy_course, lab_server
 from tests.test_browser import WRONG_ANSWER
-from tests.test_digit_pad import DRAWN, fresh, trace
+from tests.test_digit_pad_in_lab import DRAWN, fresh, trace
 from tests.widgets import widget_notebook
 
 PICTURES = REPOSITORY / "docs" / "pictures"

@@ -18,8 +18,7 @@ from headroom.pretrained import pretrained_transformer
 from headroom.reference import CPVT, ConvNet, Encoder, Swin, Transformer, ViT, attention_maps, cross_entropy
 from headroom.training import accuracy, exact_match
 from headroom.widgets import BugSwitches, bug_switches
-from headroom.widgets.shared import dequantise
-from tests.widgets import WidgetNotebook, widget_notebook
+from tests.widgets import WidgetNotebook, dequantise, widget_notebook
 
 SOME = ["unscaled", "by_d_head", "columns", "k_for_v", "unregistered", "over_batch", "no_eps", "no_class_token"]
 

@@ -43,7 +43,8 @@ def broken_settings(patch: Patch, course: Path) -> None:
 
 
 def missing_extension(name: str) -> Callable[[Patch, Path], None]:
-    return lambda patch, course: patch.setitem(doctor.EXTENSIONS, name, ("@jupyter/gone",))
+    gone = tuple(one._replace(shown=("@jupyter/gone",)) if one.title == name else one for one in doctor.EXTENSIONS)
+    return lambda patch, course: patch.setattr(doctor, "EXTENSIONS", gone)
 
 
 def without_program(*names: str) -> Callable[[Patch, Path], None]:
@@ -113,7 +114,7 @@ def older_packages(patch: Patch, course: Path) -> None:
         (without("jupyterlab"), "✗", ["JupyterLab: it cannot be imported", "remove the folder .venv"]),
         (broken_settings, "✗", ["JupyterLab: the course's settings", "fetch jupyter/ again"]),
         (without("anywidget"), "✗", ["Widgets: anywidget cannot be imported"]),
-        (missing_extension("widgets"), "✗", ["Widgets: JupyterLab lacks the extension @jupyter/gone"]),
+        (missing_extension("Widgets"), "✗", ["Widgets: JupyterLab lacks the extension @jupyter/gone"]),
         (without("nbgrader"), "✗", ["nbgrader: nbgrader cannot be imported"]),
         (missing_extension("nbgrader"), "✗", ["nbgrader: JupyterLab lacks the extension @jupyter/gone"]),
         (without_program("bwrap"), "–", ["bubblewrap: grading needs it", "install"]),

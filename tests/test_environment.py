@@ -40,7 +40,7 @@ def test_without_torch_the_check_says_so_and_ends(monkeypatch: pytest.MonkeyPatc
 def test_a_device_that_does_not_compute_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch's meta device stands for it: tensors can be made there, but nothing can be computed."""
     monkeypatch.setattr("headroom.training.pick_device", lambda: torch.device("meta"))
-    device = list(environment.findings())[2]
+    device = environment.device()
     assert not device.holds and "meta" in device.sentence and 'device="cpu"' in device.sentence
     assert "\n" not in device.sentence
 
@@ -50,5 +50,5 @@ def test_missing_or_damaged_digits_are_named(tmp_path: Path, monkeypatch: pytest
     damaged.write_bytes(b"PK\x03\x04 cut off")
     for path in (tmp_path / "missing.npz", damaged):
         monkeypatch.setattr(digits, "EMBEDDED", path)
-        last = list(environment.findings())[-1]
-        assert not last.holds and "mnist_10000.npz" in last.sentence
+        found = environment.digits()
+        assert not found.holds and "mnist_10000.npz" in found.sentence

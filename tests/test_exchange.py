@@ -16,6 +16,7 @@ from nbgrader.exchange import ExchangeFactory
 from nbgrader.utils import notebook_hash
 from traitlets.config import Config
 
+from autograder.pipeline import intake
 from autograder.pipeline.configuration import configure
 from autograder.pipeline.exchange import CollectOwn, ReleaseOwn
 from tests import small_course
@@ -107,8 +108,49 @@ def test_links_pipes_and_what_is_too_much_stay_where_they_are(course: Path, capl
     deep.mkdir(parents=True)
     assert collect(course) == {f"{ME}/lab1/first.ipynb": "mine", f"{ME}/lab1/data/more/numbers.txt": "1 2 3"}
     assert {Path(record.message.split("'")[1]).name for record in caplog.records if "left out" in record.message} == {
-        *("answer.txt", "pipe", "huge.bin")
+        *("answer.txt", "all", "pipe", "huge.bin")
     }
+
+
+def test_of_files_without_end_some_are_looked_at_and_few_are_named(
+    course: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: millions of them, which would keep the collecting of all from its end."""
+    monkeypatch.setattr(intake, "MAX_LOOKED_AT", 60)
+    monkeypatch.setattr(intake, "MAX_FILES", 10)
+    folder = submit(course, ME, "10:00:00", "mine")
+    for name in ("many", "more"):
+        (folder / name).mkdir()
+        for i in range(50):
+            (folder / name / f"{i:02}.txt").write_text(name)
+    assert len(collect(course)) == 10 - 1  # beside timestamp.txt
+    left_out = [record.message for record in caplog.records if "left out" in record.message]
+    assert len(left_out) == intake.MAX_REMARKS + 1 and "more files are left out" in left_out[-1]
+    assert "has too many files: 60 were looked at" in caplog.text
+
+
+def test_of_all_files_no_more_is_taken_than_a_submission_may_have(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MAX_SUM", 100)
+    folder = submit(course, ME, "10:00:00", "mine")
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(40 * name)
+    assert {Path(name).name for name in collect(course)} == {"a.txt", "b.txt", "first.ipynb"}
+
+
+def test_a_file_of_somebody_elses_is_not_read(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack: a hard link to a file of the instructor's or a classmate's, which is no link to whoever reads it."""
+    folder = submit(course, ME, "10:00:00", "mine")
+    os.link(course / "nbgrader_config.py", folder / "theirs.txt")
+    theirs, fstat = (folder / "theirs.txt").stat(), os.fstat
+
+    def owned(descriptor: int) -> os.stat_result:
+        about = fstat(descriptor)
+        return os.stat_result([*about[:4], about.st_uid + (about.st_ino == theirs.st_ino), *about[5:]])
+
+    monkeypatch.setattr(os, "fstat", owned)
+    assert collect(course) == {f"{ME}/lab1/first.ipynb": "mine"}
 
 
 @pytest.mark.parametrize("stamp", [b"garbage \xff", b"garbage", b"", None, "a folder"])

@@ -20,6 +20,7 @@ from axe_playwright_python.sync_playwright import Axe
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbgrader.server_extensions.formgrader import handlers
 from PIL import Image
 from playwright.sync_api import Browser
 from traitlets.config import Config
@@ -167,6 +168,22 @@ def test_formgrader_shows_no_more_than_a_page_does() -> None:
     allowed = TAGS.keys() | {"div"}
     assert {tag for shown in containers for tag, _ in Parsed(shown, whole=False).elements} <= allowed
     assert not re.search(r"<[^>]*\s(?:on\w+|style=\"[^\"]*(?:position|z-index|url\())", page)
+
+
+@pytest.mark.parametrize("where", ["student", "last_name"])
+def test_a_name_that_is_html_is_text_in_formgrader(where: str) -> None:
+    """Attack: the name of one's own choice in the LMS, which nbgrader's template prints as it is."""
+    config = Config()
+    exec((REPOSITORY / "nbgrader_config.py").read_text(), {"c": config, "__file__": REPOSITORY / "nbgrader_config.py"})
+    config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
+    name = '"><img src=x onerror=alert(1)>'
+    about = {"student": name, "last_name": None, "first_name": None, "notebook_path": f"/{name}/lab1/first.ipynb"}
+    if where == "last_name":
+        about |= {"last_name": name, "first_name": f"O'{name}"}
+    about |= {"submission_id": "1", "assignment_id": "lab1", "notebook_id": "first", "index": 0, "total": 1}
+    page, _ = HTMLExporter(config=config, template_name="formgrade").from_notebook_node(new_notebook(), about)
+    assert "onerror=alert(1)" in words(page)
+    assert not [tag for tag, attributes in Parsed(page, whole=False).elements if "onerror" in attributes]
 
 
 def test_formgrader_shows_the_model_answer_below_a_students_prose() -> None:
@@ -366,6 +383,8 @@ def test_a_student_has_one_list_of_all_pages(tmp_path: Path) -> None:
     index = student / "index.html"
     text = index.read_text(encoding="utf-8")
     assert "<b>" not in text
+    (policy,) = (a["content"] for _, a in Parsed(text, whole=False).elements if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'") and "script" not in policy
     rows = [words(row).strip() for row in re.sub("</t[hd]>", " ", text).split("<tr>")[2:]]
     assert rows == ["lab1 masks 3.5 8.0", "lab2 a & b -1.0 5.0", "lab2 part – –", "Sum 2.5 13.0"]
     links = re.findall('href="([^"]*)"', text)

@@ -32,7 +32,8 @@ from autograder.pipeline.markup import TAGS, Allowance
 from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict
 from headroom import reference
-from tests.answers import right_backprop, right_decoder
+from tests.answers import right_backprop
+from tests.answers.right_decoder_3_cached_self_attention import Cached
 from tests.test_feedback import made
 from tests.test_markup import (
     ESCAPES,
@@ -69,11 +70,11 @@ EARNED: dict[str, list[Any]] = {  # a right answer, and one that earns some poin
     "LayerNorm": [reference.LayerNorm, torch.nn.Identity],
     "attention_scores": [lambda q, k: q @ k.mT / q.size(-1) ** 0.5, lambda q, k: q @ k.mT],
     "layer_norm_backward": [right_backprop.as_in_the_lecture, lambda d_out, x, gamma, eps=1e-5: (d_out, gamma, gamma)],
-    "CachedSelfAttention": [right_decoder.Cached, lambda d_model, n_heads: _Uncached(d_model, n_heads)],
+    "CachedSelfAttention": [Cached, lambda d_model, n_heads: _Uncached(d_model, n_heads)],
 }
 
 
-class _Uncached(right_decoder.Cached):
+class _Uncached(Cached):
     def forward(self, x, cache=None):
         return super().forward(x)
 

@@ -14,6 +14,8 @@ from autograder.exercises import find
 from autograder.judge import judge
 from headroom import reference
 from tests.answers import right_encoder, right_with_other_layouts
+from tests.answers.right_encoder_3_encoder import Encoder, FlatList, ListsOfParts
+from tests.answers.right_with_other_model_layouts import StackedOverLayers
 
 D_MODEL, N_HEADS, D_FF = 12, 3, 7
 
@@ -108,7 +110,7 @@ def test_one_of_the_readings_fits_where_names_say_little():
     assert len(fitting) == 2 * 6 and sum(fitting) == 1
 
 
-@pytest.mark.parametrize("style", [right_encoder.Encoder, right_encoder.ListsOfParts, right_encoder.FlatList])
+@pytest.mark.parametrize("style", [Encoder, ListsOfParts, FlatList])
 def test_the_ways_to_read_a_stack_are_the_same_for_every_depth(style):
     """The judge takes the n-th reading of every case: it has to mean the same in all of them."""
     counts = set()
@@ -184,7 +186,7 @@ def test_features_of_a_head_stay_neighbours():
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_recipe_found_in_one_model_reads_models_of_other_sizes(layers):
-    style = right_with_other_layouts.StackedOverLayers
+    style = StackedOverLayers
 
     def described(n_layers: int):
         with probe.exact():

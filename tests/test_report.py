@@ -326,10 +326,10 @@ def checks_of_the_course() -> list[str]:
 
 FIRST, SECOND = "lab01_attention", "lab02_multi_head"
 RIGHT = ("right_attention.three_products", "right_attention.product_and_root", "right_attention.softmax_by_hand")
-MASKED = "wrong_attention.weights_masked"
+MASKED = "wrong_attention_3_scaled_dot_product_attention.weights_masked"
 ROUNDS: list[dict[tuple[str, str], tuple[str, ...]]] = [
     {
-        ("ann", FIRST): ("right_attention.three_products", "wrong_attention.not_divided", MASKED),
+        ("ann", FIRST): ("right_attention.three_products", "wrong_attention_2_attention_scores.not_divided", MASKED),
         ("bob", FIRST): (*RIGHT[:2], MASKED),
         ("cem", FIRST): (*RIGHT[:2], MASKED),
         ("dee", FIRST): RIGHT,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from autograder.diagnosis.vocabulary import mean
-from autograder.exercise import Mistake
+from autograder.exercise import Exercise, Mistake
 from autograder.exercises import EXERCISES
 from autograder.rewriting import names, replaced, run, values
 
@@ -75,6 +75,21 @@ def test_what_is_replaced_is_known() -> None:
 def test_a_change_that_says_nothing_is_refused(change: str, message: str) -> None:
     with pytest.raises(SyntaxError, match=message):
         run(steps, (change,), None, (X,), {"gain": GAIN})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("centered = x", "'centered' is used by no step of the right answer"),
+        ("centered = x\nreturn scaled", "'centered' is used by no step after it; there are x, eps, gain, centred"),
+        ("return scald + eps", "'scald' in 'return' is no step before that; there are x, eps, gain, centred, scaled"),
+        ("centred = scaled", "'scaled' in 'centred' is no step before that"),
+    ],
+)
+def test_a_misspelt_change_is_refused_where_the_exercise_is_made(change: str, message: str) -> None:
+    mistake = Mistake("no_gain", "", "", change=("scaled = sum([part for part in centred]) / tokens", change))
+    with pytest.raises(ValueError, match=f"scaled_x: the change of 'no_gain' cannot be: {message}"):
+        Exercise("scaled_x", "", lambda case: (), (), (mistake,), lambda rng: [], None, steps=steps)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=EXERCISES)

@@ -75,7 +75,7 @@ def test_a_notebook_that_is_none_is_on_the_map_all_the_same(course: Path, broken
         path.write_text(broken)
     pieces = {piece["name"]: piece for piece in standing(course)["pieces"]}
     assert pieces["01"]["done"] == pieces["lab01"]["done"] == 0
-    assert pieces["01"]["minutes"] and pieces["lab01"]["minutes"]
+    assert pieces["01"]["minutes"] == pieces["lab01"]["minutes"] == "" != pieces["00"]["minutes"]
 
 
 def names_that_are_cut(lab: Lab) -> list[str]:

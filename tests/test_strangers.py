@@ -19,6 +19,7 @@ from tests.answers import (
     right_next_probabilities,
     right_sinusoidal,
 )
+from tests.answers.right_decoder_3_cached_self_attention import Cached
 from tests.judged import judged
 
 TABLE = right_sinusoidal.slices
@@ -156,13 +157,13 @@ class VarianceOfTraining(reference.LayerNorm):
         return self.gamma * (x - x.mean(-1, keepdim=True)) / deviation + self.beta
 
 
-class SixtyFourTokensAtMost(right_decoder.Cached):
+class SixtyFourTokensAtMost(Cached):
     def forward(self, x, cache=None):
         assert x.size(1) <= 64
         return super().forward(x, cache)
 
 
-class ValuesOfKeptTokens(right_decoder.Cached):
+class ValuesOfKeptTokens(Cached):
     def forward(self, x, cache=None):
         if cache is not None:
             cache = cache[0], right_decoder.split_heads(self.w_v(cache[1]), self.n_heads), cache[1]

@@ -14,14 +14,17 @@ from jupyter_client.kernelspec import NoSuchKernel
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from traitlets.config import Config
 
 from autograder import probe
 from autograder.exercises import find
-from autograder.kernels import provisioner
+from autograder.kernels import launch, provisioner
 from autograder.kernels.launch import NoIsolation
 from autograder.pipeline import execute
 from autograder.pipeline.cells import checked_name
+from autograder.pipeline.course import within_reach
 from autograder.pipeline.execute import JudgedExecute
+from autograder.pipeline.integrity import NOTED
 from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
@@ -230,11 +233,25 @@ def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
     told = {"grade_id": "check-first", "score": 0.5, "text": "half", "html": "<p>half", "exercise": "", "forbidden": ""}
     told["recorded"] = {}
     resources = ResourcesDict()
-    resources[execute.ENDED] = {"why": "it was too much", "judged": {"check-first": told}}
+    resources[execute.ENDED] = {"why": "it was too much", "judged": {"check-first": told}, "noted": []}
     notebook, resources = JudgedExecute().preprocess(notebook, resources)
     assert resources[execute.SCORES] == {"check-first": 0.5, "check-second": 0.0, "own-test": 0.0}
     first, second = (cell.outputs[0].data["text/plain"] for cell in notebook.cells if checked_name(cell))
     assert first == "half" and "it was not judged: it was too much." in second
+
+
+def test_what_is_noted_is_said_at_once_and_stays_where_grading_is_broken_off() -> None:
+    """Attack: a process that is ended with what it holds."""
+    told: list[dict] = []
+    grader = JudgedExecute()
+    grader._remarks, grader.nb, grader.say = [], new_notebook(), told.append
+    for _ in range(2):
+        grader._remark(3, "opened '/etc/shadow'")
+    assert told == [{"noted": {"where": "cell 4", "what": "opened '/etc/shadow'", "difference": ""}}]
+    resources = ResourcesDict()
+    resources[execute.ENDED] = {"why": "it was too much", "judged": {}, "noted": [one["noted"] for one in told]}
+    _, resources = JudgedExecute().preprocess(new_notebook(), resources)
+    assert [one.what for one in resources[NOTED]] == ["opened '/etc/shadow'", "was broken off: it was too much"]
 
 
 def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +263,26 @@ def test_where_nothing_can_be_isolated_nothing_is_run_and_the_switch_is_named(mo
     with pytest.raises(NoIsolation, match=r"this machine is a toaster\..*--no-isolation"):
         JudgedExecute().preprocess(notebook, ResourcesDict())
     assert not any(cell.outputs for cell in notebook.cells)
+
+
+@pytest.mark.parametrize(("what", "setting"), [("exchange", "Exchange.root"), ("gradebook", "CourseDirectory.db_url")])
+def test_nothing_is_graded_where_kernels_could_read_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, setting: str
+) -> None:
+    """Attack: the submissions of others, in an exchange below a folder of the system."""
+    monkeypatch.setattr(launch, "_of_the_system", lambda: [tmp_path / "usr"])
+    (section, name), prefix = setting.split("."), "sqlite:///" if what == "gradebook" else ""
+    for folder in ("home", "usr"):
+        path = tmp_path / folder / what
+        config = Config({section: {name: f"{prefix}{path}"}})
+        assert within_reach(config) is None  # it is not there
+        path.mkdir(parents=True)
+    assert within_reach(Config({section: {name: f"{prefix}{tmp_path / 'home' / what}"}})) is None
+    assert f"the {what} lies in {path}, among what kernels must read" in str(within_reach(config))
+    grader = JudgedExecute(config=config)
+    assert grader.make_ready() is None
+    with pytest.raises(NoIsolation, match=f"the {what} lies in.* with c.{setting}"):
+        grader.preprocess(new_notebook(cells=submitted(*RELEASED)), ResourcesDict())
 
 
 def test_where_the_grader_has_no_warm_parent_a_unit_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:

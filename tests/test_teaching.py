@@ -1,6 +1,7 @@
 """What a teacher does all term: due dates, penalties, extensions, rosters, and lists that say who stands where."""
 
 import csv
+import errno
 import os
 import re
 import shutil
@@ -254,6 +255,21 @@ def test_grades_csv_has_the_labs_that_students_were_given(course: Path) -> None:
     hand_in(course, "ann")
     due(course, None)
     assert {lab for lab, _ in exported(course, config)} == {"lab1"}
+
+
+def test_grades_csv_is_replaced_as_a_whole(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give(course, "ann", 5.0)
+    exported(course, policy(percent=10))
+    before, write = (course / "grades.csv").read_bytes(), Path.write_text
+
+    def half(self: Path, text: str, **how: Any) -> int:
+        write(self, text[: len(text) // 2], **how)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match="No space"):
+        exported(course, policy(percent=10))
+    assert (course / "grades.csv").read_bytes() == before
 
 
 def test_the_penalty_is_the_same_in_the_table_and_in_grades_csv(course: Path) -> None:

@@ -398,6 +398,14 @@ def test_predicting_in_batches_is_predicting_at_once_and_restores_the_mode(few):
     assert not model.training
 
 
+def test_predicting_leaves_frozen_parts_frozen(few):
+    model = nn.Sequential(nn.Conv2d(1, 8, 5, stride=3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(512, 10))
+    model.train()
+    model[1].eval()
+    predict(model, few.val_images)
+    assert [part.training for part in model] == [True, False, True, True, True]
+
+
 def test_the_mode_is_restored_when_predicting_fails():
     model = ViT().train()
     with pytest.raises(ValueError, match="images has shape"):

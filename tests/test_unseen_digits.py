@@ -12,7 +12,7 @@ from autograder.exercises import data, find
 from autograder.judge import judge
 from headroom.data import digits
 from headroom.data.digits import content_sha256
-from tests.answers import right_vit
+from tests.answers.right_vit_4_classify import classify
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLASSIFY = find("classify")
@@ -59,8 +59,9 @@ def test_labels_stay_with_the_judge() -> None:
     sent = []
 
     def ask(request: bytes) -> bytes:
-        sent.append(probe.unpack(request))
-        return probe.answer(request, right_vit.classify)
+        asks = probe.unpack(request)
+        sent.extend(asks.get("asks", [asks]))  # several at once, or one
+        return probe.answer(request, classify)
 
     assert judge(CLASSIFY, ask, 5).passed
     drawn = {images.tobytes() for case in cases(5) for images in (case.inputs[0], -case.inputs[0])}
@@ -90,5 +91,5 @@ def test_points_follow_from_what_is_read_right(right: int, earned: float) -> Non
 @pytest.mark.full
 def test_the_draw_is_not_a_matter_of_luck() -> None:
     """The model that comes with the course reads so well that no draw costs it a point."""
-    verdicts = [judge(CLASSIFY, lambda request: probe.answer(request, right_vit.classify), seed) for seed in range(12)]
+    verdicts = [judge(CLASSIFY, lambda request: probe.answer(request, classify), seed) for seed in range(12)]
     assert {verdict.score for verdict in verdicts} == {1.0}

@@ -14,7 +14,8 @@ import pytest
 from headroom import widgets
 from headroom.figures import COLORS
 from headroom.widgets import shared
-from headroom.widgets.shared import dequantise, front_end, quantise
+from headroom.widgets.shared import front_end, quantise
+from tests.widgets import dequantise
 
 
 def in_node(module: str) -> object:

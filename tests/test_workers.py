@@ -1,20 +1,17 @@
-"""Grading by workers: what they get and give as bytes, what is written of it, what a rerun does; and against serial."""
+"""Grading by workers: what is written of it, what the journal keeps, and what a rerun does after a kill."""
 
 import importlib.util
 import json
 import os
 import shutil
 import signal
-import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,144 +25,13 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
-from autograder.kernels import launch
-from autograder.pipeline import grading, intake, parcel, worker, writer
+from autograder.pipeline import grading, parcel, writer
 from autograder.pipeline.course import Failed, configuration
 from autograder.pipeline.journal import FILE, PARTS, Journal
 from autograder.pipeline.submission import DONE
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died
 from autograder.pipeline.writer import Writer
-
-# --- Submissions as bytes -------------------------------------------------------------------------------------------
-
-
-def seen(folder: Path, scratch: Path) -> tuple[Any, ...]:
-    """What the grader makes of a submission's folder."""
-    scratch.mkdir()
-    remarks = intake.copy_beside(folder, scratch)
-    copied = {path.relative_to(scratch): path.read_bytes() for path in scratch.rglob("*") if path.is_file()}
-    names = ("first.ipynb", "second.ipynb")
-    return copied, remarks, intake.handed_in_at(folder), [intake.read_plain(folder / name, 100) for name in names]
-
-
-def odd(folder: Path) -> None:
-    (folder / "data" / "deep").mkdir(parents=True)
-    (folder / "data" / "deep" / "numbers.csv").write_text("1,2")
-    os.mkfifo(folder / "pipe")
-    (folder / "link").symlink_to("/etc/passwd")
-    with (folder / "hole").open("wb") as file:
-        file.truncate(10**12)
-    (folder / os.fsdecode(b"not \xff text")).write_text("x")
-
-
-def many(folder: Path) -> None:
-    for n in range(intake.MAX_FILES + 5):
-        (folder / f"{n:05d}").write_text(str(n))
-
-
-def large(folder: Path) -> None:
-    for n in range(4):
-        with (folder / f"{n}").open("wb") as file:
-            file.truncate(intake.MAX_FILE - n)
-
-
-def late(folder: Path) -> None:
-    (folder / intake.STAMP).write_text("2020-01-01 10:00:00 UTC")
-    (folder / "second.ipynb").symlink_to("first.ipynb")
-
-
-def without_a_time(folder: Path) -> None:
-    (folder / intake.STAMP).write_text("1" * 1000)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes in folders on Windows")
-@pytest.mark.parametrize("made", [odd, many, large, late, without_a_time])
-def test_a_worker_sees_of_a_submission_what_the_grader_sees(tmp_path: Path, made: Any) -> None:
-    folder = tmp_path / "submitted" / "ann" / "lab1"
-    folder.mkdir(parents=True)
-    (folder / "first.ipynb").write_text("{}")
-    made(folder)
-    data = parcel.snapshot(folder, ["first", "second"])
-    parcel.lay_out(data, tmp_path / "worker" / "ann", "lab1")
-    again = tmp_path / "worker" / "ann" / "lab1"
-    assert seen(again, tmp_path / "b") == seen(folder, tmp_path / "a")
-    assert parcel.snapshot(folder, ["first", "second"]) == data, "or an unchanged submission would be graded again"
-    (folder / "first.ipynb").write_text("[]")
-    assert parcel.snapshot(folder, ["first", "second"]) != data
-
-
-@pytest.mark.parametrize("linked", ["ann", "ann/lab1"])
-def test_a_folder_that_is_a_link_stays_one_and_nothing_behind_it_is_read(tmp_path: Path, linked: str) -> None:
-    real = tmp_path / "elsewhere" / "lab1"
-    real.mkdir(parents=True)
-    (real / "first.ipynb").write_text("somebody else's")
-    link = tmp_path / "submitted" / linked
-    link.parent.mkdir(parents=True)
-    link.symlink_to(real if "/" in linked else real.parent)
-    data = parcel.snapshot(tmp_path / "submitted" / "ann" / "lab1", ["first"])
-    assert b"somebody else" not in data
-    parcel.lay_out(data, tmp_path / "worker" / "ann", "lab1")
-    assert (tmp_path / "worker" / linked).is_symlink()
-    assert (tmp_path / "worker" / "ann" / "lab1" / "first.ipynb").read_bytes() == b""
-
-
-# --- A worker of another version ------------------------------------------------------------------------------------
-
-
-def test_a_worker_of_another_version_says_of_what() -> None:
-    versions = {"torch": "2", "autograder": "1"}
-    assert worker.difference(versions, versions) == ""
-    assert worker.difference(versions | {"torch": "1"}, versions) == "it has another version of torch"
-    assert worker.difference(versions | {"more": "1"}, versions) == "it has another version of more"
-    assert worker.difference({}, versions) == "it has another version of autograder, torch"
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no sandbox elsewhere")
-def test_a_worker_without_a_sandbox_refuses_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cannot(*_: object) -> None:
-        raise launch.NoIsolation("there is no bubblewrap")
-
-    monkeypatch.setattr(launch, "warm_parent", cannot)
-    assert (
-        "cannot be isolated here: there is no bubblewrap" in worker.Desk(tmp_path, isolated=True).isolation()["cannot"]
-    )
-    assert worker.Desk(tmp_path, isolated=False).isolation() == {"cannot": "", "weaker": ""}
-
-
-def test_a_grader_that_is_closed_while_it_grades_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a run is stopped: the thread that waits for the answer starts no other process."""
-    begun: list[subprocess.Popen[bytes]] = []
-    popen = subprocess.Popen
-
-    def sleeps(_: list[str], **how: Any) -> subprocess.Popen[bytes]:
-        answers = [parcel.pack({"versions": {}}), parcel.pack({"cannot": "", "weaker": ""})]
-        code = "import sys; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1])); sys.stdout.flush(); sys.stdin.read()"
-        data = b"".join(struct.pack("!Q", len(one)) + one for one in answers)
-        begun.append(popen([sys.executable, "-c", code, data.hex()], **how))
-        return begun[-1]
-
-    monkeypatch.setattr(worker.subprocess, "Popen", sleeps)
-    grader = worker.Grader({})
-    grader.start()
-    with ThreadPoolExecutor() as threads:
-        asked = threads.submit(grader.ask, b"request")
-        time.sleep(0.2)
-        grader.close()
-        assert isinstance(asked.exception(), Died)
-    assert len(begun) == 1 and begun[0].poll() is not None
-
-
-def test_a_version_follows_every_file_of_the_course(tmp_path: Path) -> None:
-    (tmp_path / "part").mkdir()
-    (tmp_path / "part" / "a.py").write_text("x = 1")
-    before = worker._hash(tmp_path)
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "a.pyc").write_text("1")
-    assert worker._hash(tmp_path) == before
-    (tmp_path / "part" / "a.py").write_text("x = 2")
-    assert worker._hash(tmp_path) != before
-
 
 # --- Gradebook and folders ------------------------------------------------------------------------------------------
 
@@ -569,18 +435,24 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
-# --- How many grade -----------------------------------------------------------------------------------------------
+def test_the_hidden_cases_of_each_submission_are_drawn_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
 
+    class Asked:
+        course, lab, todo = tmp_path, "lab1", ["ann", "ben"]
 
-def test_how_many_grade_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    """One for one submission; without Dask one for many, and a line says what there could be."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(grading, "_dask", lambda: False)
-    assert grading._workers(None, 1) == grading._workers(1, 100) == 1
-    assert capsys.readouterr().err == ""
-    assert grading._workers(None, 100) == 1
-    assert capsys.readouterr().err == f"One core grades. For all of them: {grading.CLUSTER}.\n"
-    with pytest.raises(Failed, match="need Dask"):
-        grading.grade(Path(), [], workers=2)
-    monkeypatch.setattr(grading, "_dask", lambda: True)
-    assert grading._workers(3, 100) == 3 and grading._workers(3, 2) == 2
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: seeds.append(arguments[-1]) or b"" if name == "request" else {}
+
+    @contextmanager
+    def answers(jobs: Any, *_: Any) -> Iterator[Any]:
+        yield ((known, Died(str(request()))) for known, request in jobs), lambda: 1
+
+    (tmp_path / ".headroom").mkdir()
+    made = type("made", (), {"__init__": lambda self, *_: None, "rows": lambda self, *_: {}})
+    for name, value in {"_answers": answers, "Writer": made, "versions": lambda course: {}}.items():
+        monkeypatch.setattr(grading, name, value)
+    plan: Any = Asked()
+    for _ in range(2):
+        grading._grade_and_write([plan], Journal(tmp_path), Config(), True, 1, None)
+    assert len({*seeds}) == 4 and all(seed > 2**32 for seed in seeds)

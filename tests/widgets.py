@@ -8,10 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import nbformat
+import numpy as np
 from playwright.sync_api import Browser, Locator
 from playwright.sync_api import TimeoutError as TooLate
 
 from tests.browser import Lab, Server
+
+
+def dequantise(buffer: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """The weights that the browser sees: the buffer of `quantise` as float32 of the given shape."""
+    return (np.frombuffer(buffer, dtype="<u2").reshape(shape) / (2**16 - 1)).astype(np.float32)
 
 
 @dataclass

@@ -6,6 +6,6 @@ included, and `wording` says what they do. Nothing here knows of any exercise.
 """
 
 from autograder.diagnosis.dataflow import bound, inputs, read
-from autograder.diagnosis.search import KEY, Explanation, Observed, explain
+from autograder.diagnosis.search import KEY, Change, Observed, explain
 
-__all__ = ["KEY", "Explanation", "Observed", "bound", "explain", "inputs", "read"]
+__all__ = ["KEY", "Change", "Observed", "bound", "explain", "inputs", "read"]

@@ -9,7 +9,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 import torch
@@ -64,9 +64,6 @@ class Program:
     called: dict[str, str] = field(default_factory=dict)
     weights: frozenset[str] = frozenset()
 
-    def with_lines(self, lines: Lines) -> "Program":
-        return replace(self, lines=lines)
-
 
 def places(term: Term, kind: str = "Tensor", path: Path = ()) -> Iterator[tuple[Path, Term, str]]:
     """Every term within a term: where it is, itself, and of what kind its place is."""
@@ -113,7 +110,8 @@ SORTS: dict[Any, str] = {Tensor: "Tensor", int: "Size", float: "Number"}
 def read(function: Callable[..., Any]) -> Program:
     """A plain function, straight on: assignments to names, then a return.
 
-    A parameter's annotation says its sort: a tensor, `Mask`, `Bias`, int (a size) or float (a number).
+    A parameter's annotation says its sort: a tensor, int (a size) or float (a number). What may be None is a mask where
+    its name ends in "mask", else a bias.
     `Annotated[Tensor, "tokens d_k"]` names the last axes of a tensor, which are sizes to use in edits;
     `Annotated[Tensor, "tokens d_k", "the keys"]` says besides what a sentence calls it.
     """

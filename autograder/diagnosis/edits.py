@@ -21,7 +21,7 @@ class Edit:
         words: what the student's code does, a clause without a full stop.
         cost: how unlikely it is: 1 for an everyday slip.
         key: what is done, wherever it is done; edits of one key can be done everywhere at once.
-        slight: whether all that belongs there is still done, if not as it should be.
+        vague: whether its words speak of a value that has no name, as a part of a line.
         inside: the lines to change, where they are not those that were searched.
     """
 
@@ -29,7 +29,7 @@ class Edit:
     words: str
     cost: float
     key: tuple[object, ...]
-    slight: bool = True
+    vague: bool = False
     inside: Lines | None = None
 
     @property
@@ -76,13 +76,13 @@ class Place:
     def whole(self) -> Term:
         return self.program.lines[self.line]
 
-    def edit(self, new: Term, words: str, cost: float, *key: object, slight: bool = True) -> Edit:
-        return Edit(((self.line, self.path, new),), words, cost, key, slight)
+    def edit(self, new: Term, words: str, cost: float, *key: object, vague: bool = False) -> Edit:
+        return Edit(((self.line, self.path, new),), words, cost, key, vague)
 
-    def scaled(self, new: Term, words: str, cost: float, *key: object) -> Edit:
+    def scaled(self, new: Term, words: str, cost: float, *key: object, vague: bool = False) -> Edit:
         """An edit within a scale is said as the scale that comes of it."""
         scale = self.say.scaling(self.line, self.path, put(self.whole, self.path, new))
-        return self.edit(new, scale or words, cost, *key)
+        return self.edit(new, scale or words, cost, *key, vague=vague and not scale)
 
     def of_sort(self, *sorts: str) -> list[str]:
         return [name for name in self.earlier if self.program.sorts.get(name) in sorts]

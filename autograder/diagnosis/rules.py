@@ -155,7 +155,7 @@ def bypass(here: Place) -> Iterator[Edit]:
             words = f"{spoken} {here.say.verb(here.line)} {here.say.name(name)} as it came"
             if isinstance(here.term, Var):
                 words = f"{here.say.name(name)} {here.say.verb(name)} returned in the place of {spoken}"
-            yield here.edit(Var(name), words, 1.0, "bypass", name, slight=False)
+            yield here.edit(Var(name), words, 1.0, "bypass", name)
 
 
 def weak_masking(here: Place) -> Iterator[Edit]:
@@ -182,8 +182,8 @@ def left_out_or_doubled(here: Place) -> Iterator[Edit]:
         yield here.edit(put(term, (tensors[0],), term), words, 1.3, "twice", term.function)
     for path, goal, kind in places(term):
         if 2 <= len(path) <= 3 and kind == "Tensor" and isinstance(goal, Var | App):
-            words = here.say.missing(here.line, goal, names_in(term) - names_in(goal))
-            yield here.edit(goal, words.replace("a step", "more than one step"), 1.3, "only", str(goal), slight=False)
+            words = here.say.missing(here.line, goal, names_in(term) - names_in(goal), "more than one step")
+            yield here.edit(goal, words, 1.3, "only", str(goal))
 
 
 def other_function(here: Place) -> Iterator[Edit]:
@@ -206,11 +206,13 @@ def other_function(here: Place) -> Iterator[Edit]:
     for family in FAMILIES:
         for name in family if term.function in family else ():
             if name != term.function:
-                words = f"{here.made} with {NOUNS[name]}".rstrip(",")
+                words, vague = f"{here.made} with {NOUNS[name]}".rstrip(","), False
                 if name in OPERATIONS:
-                    words = f"{here.made} with {OPERATIONS[name]} {here.say.term(term.arguments[1], here.line)}"
+                    by = term.arguments[1]
+                    words = f"{here.made} with {OPERATIONS[name]} {here.say.term(by, here.line)}"
+                    vague = here.say.is_nameless(by, here.line)
                 cost = 0.85 if {name, term.function} == {"multiply", "divide"} else 1.05
-                yield here.scaled(App(name, term.arguments), words, cost, term.function, name)
+                yield here.scaled(App(name, term.arguments), words, cost, term.function, name, vague=vague)
 
 
 def moved(here: Place) -> Iterator[Edit]:
@@ -222,6 +224,7 @@ def moved(here: Place) -> Iterator[Edit]:
     if tensors[:1] != [0] or (len(tensors) > 1 and term.function not in ("multiply", "divide", "add")):
         return
     kept = term.arguments[0]
+    vague = any(here.say.is_nameless(by, RESULT) for by in term.arguments[1:])
     for other, whole in here.program.lines.items():
         for path, goal, kind in places(whole):
             overlap = other == here.line and (path[: len(here.path)] == here.path or here.path[: len(path)] == path)
@@ -232,7 +235,7 @@ def moved(here: Place) -> Iterator[Edit]:
             on = here.say.term(goal, other)
             words = f"{here.say.step(term, 0)} is done at another place: on {on}"
             there = put(term, (0,), goal)
-            yield Edit(((here.line, here.path, kept), (other, path, there)), words, 1.4, ("moved", other, path))
+            yield Edit(((here.line, here.path, kept), (other, path, there)), words, 1.4, ("moved", other, path), vague)
             if term.function == "hide":
                 for name in ("multiply_by_mask", "shares_of_visible"):
                     there = App(name, (goal, term.arguments[1]))
@@ -256,8 +259,8 @@ def something_besides(here: Place) -> Iterator[Edit]:
         words = f"{spoken} {done}{over}{of}"
         if added.function in ("add", "subtract"):
             words = f"1 is also {'added to' if added.function == 'add' else 'taken off'} {spoken}{of}"
-        cost = 1.9 if here.line == RESULT else 2.0  # what is done last, is done to the result
-        yield here.edit(added, words, cost, "besides", name, *more, slight=False)
+        cost = 1.9 if here.line == RESULT else 2.0  # the last step acts on the result
+        yield here.edit(added, words, cost, "besides", name, *more)
     for name in here.of_sort("Size"):
         for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):
             by = App("power", (Var(name), exponent))
@@ -318,7 +321,7 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
             _within(some) + _shared(some) if "in" in key else _shared(some),
             some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
             ("all", *key),
-            all(edit.slight for edit in some),
+            any(edit.vague for edit in some),
         )
         for key, some in alike.items()
         if 1 < len(some) < 12 and all(a.apart_from(b) for a, b in itertools.combinations(some, 2))

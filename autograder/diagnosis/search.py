@@ -46,7 +46,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Change:
     """One or two edits that do what the student's code does.
 
     Attributes:
@@ -63,16 +63,12 @@ class Explanation:
     def name(self) -> str:
         return ", and ".join(edit.words for edit in self.edits)
 
-    @property
-    def slight(self) -> bool:
-        return all(edit.slight for edit in self.edits)
-
 
 class _Spent(Exception):
     """All tries are used up."""
 
 
-def explain(program: Program, observed: Sequence[Observed]) -> Explanation | None:
+def explain(program: Program, observed: Sequence[Observed]) -> Change | None:
     """The likeliest small change that explains all that was observed; None if there is none."""
     return _Search(program, observed).run()
 
@@ -89,7 +85,7 @@ class _Search:
         self.raised = [i for i, seen in enumerate(observed) if seen.outputs is None]
         self.order += self.raised
 
-    def run(self) -> Explanation | None:
+    def run(self) -> Change | None:
         if len(self.raised) > len(self.observed) / 2:
             return None
         try:
@@ -184,7 +180,7 @@ class _Search:
                 single += values.tolist() if got.ndim == 0 else []
         return len(single) > 1 and bool(np.ptp(single) > 1e-6)
 
-    def _best(self, groups: list[tuple[Edit, ...]]) -> Explanation | None:
+    def _best(self, groups: list[tuple[Edit, ...]]) -> Change | None:
         """Of changes that explain the results, the likeliest whose gradients agree too; of equal ones, the shortest."""
 
         def applied(group: tuple[Edit, ...]) -> Lines:
@@ -201,7 +197,7 @@ class _Search:
             if short and (answers := self._with_gradients(applied(group))) is not None:
                 say = Speaker(self.program)
                 lines = list(dict.fromkeys(say.name(edit.line) for edit in group))
-                return Explanation(group, answers, " and ".join(lines))
+                return Change(group, answers, " and ".join(lines))
         return None
 
     def _with_gradients(self, lines: Lines) -> list[Parts | None] | None:
@@ -329,7 +325,7 @@ class _Search:
     def _pairs(self, singles: list[Edit]) -> list[tuple[Edit, ...]]:
         """Two changes, of which one explains by itself a part of a result, or a case, that was unexplained."""
         lines = self.program.lines
-        singles = [edit for edit in singles if "a part of" not in edit.words]  # two of them had better be plain
+        singles = [edit for edit in singles if not edit.vague]  # two of them had better be plain
         telling = self.order[:4]
 
         def explained(edit: Edit) -> int:

@@ -98,7 +98,11 @@ class Speaker:
             return self.name(term.name)
         if self.is_size(term):
             return formula(term)
-        return self.name(line) if term == self.program.lines[line] else f"a part of {self.name(line)}"
+        return f"a part of {self.name(line)}" if self.is_nameless(term, line) else self.name(line)
+
+    def is_nameless(self, term: Term, line: str) -> bool:
+        """Whether a part of a line can be called a part of it only."""
+        return not isinstance(term, Var) and not self.is_size(term) and term != self.program.lines[line]
 
     def is_size(self, term: Term) -> bool:
         """Whether a term is made of sizes and numbers alone."""
@@ -121,7 +125,7 @@ class Speaker:
                 return f"{self.name(line)} {self.verb(line)} {how} by {formula(inside)}"
         return None
 
-    def missing(self, line: str, kept: Term, left_out: set[str]) -> str:
+    def missing(self, line: str, kept: Term, left_out: set[str], what: str = "a step") -> str:
         """What is left out is said only where it is an argument, which the student knows of."""
         elsewhere = set().union(*(names_in(t) for n, t in self.program.lines.items() if n != line))
         unused = sorted(n for n in left_out if n in self.program.inputs and n not in elsewhere | names_in(kept))
@@ -129,8 +133,8 @@ class Speaker:
         if unused:
             return f"{' and '.join(map(self.name, unused))} {'is' if len(unused) == 1 else 'are'} not used"
         if isinstance(kept, Var):
-            return f"a step between {self.name(kept.name)} and {self.name(line)} is missing"
-        return f"a step on the way to {self.name(line)} is missing"
+            return f"{what} between {self.name(kept.name)} and {self.name(line)} is missing"
+        return f"{what} on the way to {self.name(line)} is missing"
 
     def step(self, term: App, kept: int) -> str:
         """A step that the student's code has, with what it is done with: "the division by √d_k"."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from autograder.exercise import Case, Mistake
-from autograder.exercises.known import mistake, operations
+from autograder.exercises.known import mistake, operations, overwritten
 
 # Functions of torch that are the whole of attention.
 FORBIDDEN = operations("attention|attn") | {"multi_head_attention_forward"}
@@ -53,12 +53,7 @@ def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Genera
     return may | (np.arange(keys) == rng.integers(keys, size=(batch, queries, 1)))
 
 
-OVERWRITTEN = mistake(
-    "multi_head_self_attention.overwritten",
-    "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-    sign=lambda seen: seen.input_changed,
-    costs=("contract",),
-)
+OVERWRITTEN = overwritten("contract")
 
 
 def detached(change: str) -> Mistake:

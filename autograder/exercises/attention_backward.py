@@ -24,12 +24,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
         sizes: tuple[int, ...],
         source: np.random.Generator,
         hidden: bool = False,
+        alike: bool = False,
         **kwargs: Any,
     ) -> Case:
         n_queries, n_keys, d_head, d_value = (int(n) for n in sizes)
         q, k, v = (
             source.normal(size=(*lead, *shape)) for shape in ((n_queries, d_head), (n_keys, d_head), (n_keys, d_value))
         )
+        k = q.copy() if alike else k
         scores = q @ k.swapaxes(-2, -1) / math.sqrt(d_head)
         if hidden:
             length = source.integers(1, n_keys, size=(*lead, 1, 1))  # at least one key is hidden from everybody
@@ -40,7 +42,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         d_out = source.normal(size=(*lead, n_queries, d_value))
         front = f"leading axes {lead}" if lead else "no leading axes"
         label = f"{front}, {n_queries} queries, {n_keys} keys, d_head {d_head}, d_value {d_value}"
-        return Case(tag, label + (", some keys hidden" if hidden else ""), (d_out, q, k, v, weights), **kwargs)
+        label += (", some keys hidden" if hidden else "") + (", q and k alike" if alike else "")
+        return Case(tag, label, (d_out, q, k, v, weights), **kwargs)
 
     visible = np.random.default_rng(22)
     return [
@@ -48,6 +51,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("leading", (), (4, 4, 4, 4), visible, visible=True),
         case("values", (2,), (3, 5, 4, 6), visible, visible=True),
         case("leading", (2, 3), (4, 5, 6, 7), rng),
+        case("values", (2,), (4, 4, 3, 5), rng, alike=True),
         case("mask", (2,), (4, 4, 5, 4), visible, hidden=True, visible=True),
         case("mask", (3, 2), (4, 5, 3, 6), rng, hidden=True),
     ]

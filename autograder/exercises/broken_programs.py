@@ -6,11 +6,7 @@ What students are given stands in the lab's notebook.
 """
 
 from autograder.exercise import Criterion
-from autograder.exercises.known import mistake
+from autograder.exercises.known import IN_PLACE, overwritten
 
 KEPT = Criterion("contract", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
-OVERWRITTEN = mistake(
-    "sequence_loss.overwritten",
-    "Look for an assignment into a slice, `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-    sign=lambda seen: seen.input_changed,
-)
+OVERWRITTEN = overwritten(look=f"Look for an assignment into a slice, {IN_PLACE}", topic="sequence_loss")

@@ -81,6 +81,5 @@ CLASSIFY = Exercise(
     mistakes=(),
     cases=cases,
     reference=None,
-    variation=None,
     seconds=30.0,
 )

@@ -14,7 +14,7 @@ from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.exercise import Build, Case, Evidence, Inputs, Parameter, Property, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.attention import masked
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 
 # --- Cases -------------------------------------------------------------------------------------------------------
 
@@ -198,8 +198,4 @@ UNREGISTERED = mistake(
     "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
     sign=_unregistered,
 )
-OVERWRITTEN = mistake(
-    "multi_head_self_attention.overwritten",
-    "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-    sign=lambda seen: seen.input_changed,
-)
+OVERWRITTEN = overwritten()

@@ -9,7 +9,7 @@ from torch import Tensor
 from autograder import probe
 from autograder.covering import Axis, Sizes
 from autograder.exercise import Case, Criterion, Evidence, Exercise, Inputs, Weights
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from headroom import reference
 
 IN_A_BYTE, MANY = 256, 264  # token ids that fit into a byte, and some more
@@ -42,6 +42,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", rng, 4, 2, 3, offset=-LARGE, single=False),
         case("values", rng, 2, 1, 2, n_vocabulary=MANY),
         case("values", rng, 1, 2, 12, n_vocabulary=3),
+        case("values", rng, 2, 40, 3),
         case("kept", visible, 3, 4, 5, visible=True),
         case("kept", rng, 2, 3, 6),
         case("kept", rng, 4, 2, 5),
@@ -144,12 +145,7 @@ def _reads_the_last(seen: Evidence) -> bool:
 
 
 MISTAKES = (
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for an assignment into `ids`, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-        costs=("contract",),
-    ),
+    overwritten("contract", look="Look for an assignment into `ids`, or a method whose name ends in an underscore."),
     mistake(
         "generate.no_cache",
         "Print the shape of what you give to the model in the third step, and `len(cache[0])` before that call.",

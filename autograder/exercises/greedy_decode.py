@@ -155,7 +155,7 @@ def variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[st
 
 
 def _repeats_end(case: Case, output: np.ndarray) -> bool | None:
-    """Whether only end tokens come after a row's first one; None where no row has more than one place after it."""
+    """Whether only end tokens come after a row's first one; None where a case is not about ends."""
     end = case.inputs[2]
     if case.tag not in ("ends", "stop") or output.ndim != 2:
         return None

@@ -4,18 +4,17 @@ import numpy as np
 
 from autograder.covering import Axis
 from autograder.exercise import Case
-from autograder.exercises.known import mistake, operations
+from autograder.exercises.known import operations, overwritten
 from headroom.reference import by_hand
 
 # What others have that does the differentiating, or the layer, forwards and backwards, by what runs.
 AUTOGRAD = operations("softmax|(layer|batch|group|instance|rms)_norm|attention|attn") | {"backward", "grad"}
 AUTOGRAD_REASON = "The task is to write the derivative out yourself, in NumPy."
 
-OVERWRITTEN = mistake(
-    "sequence_loss.overwritten",
-    "Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
-    sign=lambda seen: seen.input_changed,
-    costs=("contract",),
+OVERWRITTEN = overwritten(
+    "contract",
+    look="Look for `-=`, `*=`, `/=`, `out=`, or values assigned to a part of an argument.",
+    topic="sequence_loss",
 )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import arange, at_places, mean_without_axis, size
 from autograder.exercise import Case, Criterion, Exercise, Property
-from autograder.exercises.known import mistake
+from autograder.exercises.known import IN_PLACE, mistake, overwritten
 from headroom import reference
 
 
@@ -27,11 +27,16 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
     def case(tag: str, source: np.random.Generator, shape: tuple[int, ...], length: int, **kwargs: Any) -> Case:
         label = f"weights of shape {(*shape, shape[-1])}, length {length}"
-        return Case(tag, label, (maps(source, *shape), length), **kwargs)
+        weights = maps(source, *shape)
+        if kwargs.pop("unseen", False):
+            weights[0, ..., length, 1] = 0.0  # a match of the first text that nobody looks at
+            label += ", a weight of 0 among those that count"
+        return Case(tag, label, (weights, length), **kwargs)
 
     return [
         case("values", visible, (2, 2, 3, 8), 4, visible=True),
         case("values", rng, (3, 2, 4, 12), 6),
+        case("values", rng, (2, 2, 2, 8), 4, unseen=True),
         case("tokens", visible, (2, 2, 3, 7), 3, visible=True),
         case("tokens", rng, (3, 3, 2, 11), 3),
         case("tokens", rng, (2, 2, 3, 9), 6),
@@ -66,11 +71,7 @@ def steps(weights: Annotated[Tensor, "batch layers heads tokens keys"], length: 
 
 
 MISTAKES = (
-    mistake(
-        "sequence_loss.overwritten",
-        "Look for an assignment into a slice, `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-    ),
+    overwritten(look=f"Look for an assignment into a slice, {IN_PLACE}", topic="sequence_loss"),
     mistake(
         "induction_score.the_earlier_one",
         "The sequence is A B C A. The last A is the query. Which token came after the first A, and at which position?",

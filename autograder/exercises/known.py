@@ -4,8 +4,10 @@ import re
 from typing import Any
 
 from autograder import probe
-from autograder.exercise import Mistake
+from autograder.exercise import Evidence, Mistake
 from headroom.mistakes import fact
+
+IN_PLACE = "`+=`, `-=` and the like, or a method whose name ends in an underscore."
 
 
 def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake:
@@ -22,6 +24,21 @@ def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake
     """
     known = fact(name)
     return Mistake(known.key, known.title, known.sentence, look, slot, **graded)
+
+
+def overwritten(*costs: str, look: str = f"Look for {IN_PLACE}", topic: str = "multi_head_self_attention") -> Mistake:
+    """The mistake of changing an argument in place, under the title that a table of `headroom.mistakes` gives it.
+
+    Args:
+        costs: the criteria that it breaks by itself.
+        look: where a student should look.
+        topic: the table.
+    """
+    return mistake(f"{topic}.overwritten", look, sign=_input_changed, costs=costs)
+
+
+def _input_changed(seen: Evidence) -> bool:
+    return seen.input_changed
 
 
 def operations(words: str) -> frozenset[str]:

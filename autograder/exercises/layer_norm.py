@@ -10,7 +10,7 @@ from autograder import reading
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Weights
-from autograder.exercises.known import mistake, operations
+from autograder.exercises.known import mistake, operations, overwritten
 from headroom import reference
 
 
@@ -114,11 +114,7 @@ MISTAKES = (
         "Look at what `__init__` fills γ and β with.",
         sign=_wrong_start,
     ),
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for `-=`, `/=` or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-    ),
+    overwritten(look="Look for `-=`, `/=` or a method whose name ends in an underscore."),
     mistake(
         "layer_norm.no_keepdim",
         "Compare the shapes of x and of its mean. What would make the last axis of the mean a 1?",

@@ -35,18 +35,21 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ) -> Case:
         size, around = (len(lengths), max(lengths)), kwargs.pop("around", None)
         q, k = (source.normal(0.0, 1.5, (*size, 7)) for _ in range(2))
+        if silent := kwargs.pop("silent", False):
+            q[0, 1] = 0.0  # all of its scores are 0, which hides no key; equal scores are a kink for who clamps them
         if around is not None:
             # What is to be hidden has the larger scores, by up to 600, around a number for each text.
             places = np.linspace(around - 300.0, around + 300.0, max(lengths))
             q[..., 0], k[..., 0] = math.sqrt(7), places + 2e3 * np.arange(len(lengths))[:, None]
         v = source.normal(0.0, 1.0, (*size, 4))
         about = f"{label}, lengths {', '.join(map(str, lengths))}, causal={causal}"
-        return Case(tag, about, (q, k, v, np.array(lengths), causal), differentiate=True, **kwargs)
+        return Case(tag, about, (q, k, v, np.array(lengths), causal), differentiate=not silent, **kwargs)
 
     return [
         case("future", "decoder, no padding", visible, [5, 5], True, visible=True),
         case("future", "decoder, no padding", rng, [2, 2, 2], True),
         case("future", "decoder, no padding", rng, [3, 3], True),
+        case("future", "decoder, a query of zeros, no padding", rng, [4, 4], True, silent=True),
         case("padding", "encoder, padded", visible, [3, 5], False, visible=True),
         case("padding", "decoder, padded, scores far below 0", rng, [7, 4, 7, 6, 5], True, around=-1e4, single=False),
         case("padding", "decoder, padded, scores far above 0", rng, [3, 6], True, around=1e4, single=False),

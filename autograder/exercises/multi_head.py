@@ -5,7 +5,7 @@ import numpy as np
 from autograder import reading
 from autograder.covering import Axis, Derived
 from autograder.exercise import Build, Evidence, Weights
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from headroom import reference
 
 HEADS = (
@@ -55,11 +55,7 @@ OF_HEADS = (
         "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
         sign=_unregistered,
     ),
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-    ),
+    overwritten(),
     mistake(
         "multi_head_self_attention.view_split",
         "Split the last axis first. Then look at which two axes have to trade places.",

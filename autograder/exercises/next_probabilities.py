@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Property, Weights
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from autograder.exercises.rows_to_draw_from import logits_of, top_p_between
 from headroom import reference
 
@@ -116,11 +116,8 @@ NOT_ONE = "return kept if top_p < 1 else left"
 ALL = "torch.ones_like(warm, dtype=torch.bool)"
 
 MISTAKES = (
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for an assignment into a slice, `/=`, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-        costs=("contract",),
+    overwritten(
+        "contract", look="Look for an assignment into a slice, `/=`, or a method whose name ends in an underscore."
     ),
     mistake(
         "next_probabilities.temperature_ignored",
@@ -244,7 +241,7 @@ MISTAKES = (
         "next_probabilities.left_sorted",
         "To which token does a column of your result belong? `sort` returns two things.",
         change=(
-            "left = falling\njudged = visible.softmax(-1)\ndropped = cut",
+            "dropped = cut\nkept = falling.masked_fill(dropped, 0.0)",
             "dropped = cut\nkept = (falling if top_p < 1 else left).masked_fill(dropped, 0.0)",
         ),
         costs=("top_p", "both"),

@@ -8,7 +8,7 @@ from torch import Tensor
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import arange, column, for_heads_and_queries, less
 from autograder.exercise import Case, Criterion, Exercise
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from autograder.exercises.masks import OF_DTYPE, is_bool
 from headroom import reference
 
@@ -55,12 +55,7 @@ def steps(lengths: Tensor, n_tokens: int, /) -> Tensor:
 
 
 MISTAKES = (
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-        costs=("contract",),
-    ),
+    overwritten("contract"),
     mistake(
         "padding_mask.mask_inverted",
         "Take one entry that you are sure of, such as the first token of a text, and print it.",

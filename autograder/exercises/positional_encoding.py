@@ -8,7 +8,7 @@ from torch import Tensor
 from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.diagnosis.vocabulary import alternate, arange, column, cos, rows, sin, size
 from autograder.exercise import Case, Criterion, Evidence, Exercise
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from autograder.exercises.sinusoidal import float32_is_fine, of_table
 from headroom import reference
 
@@ -71,11 +71,7 @@ MISTAKES = (
         "Which kind of tensor moves with a module, but is not trained?",
         sign=_table_is_trained,
     ),
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for `+=`, `-=` and the like, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-    ),
+    overwritten(),
     mistake(
         "positional_encoding.by_batch",
         "Which axis of x counts the tokens?",

@@ -11,7 +11,7 @@ from autograder import reading
 from autograder.covering import Sizes
 from autograder.diagnosis.vocabulary import mean, square
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Parameter, Weights
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from autograder.exercises.layer_norm import AXES, LAYER_NORM
 from headroom import reference
 
@@ -117,11 +117,7 @@ MISTAKES = (
         "Look at how γ is created.",
         sign=_wrong_start,
     ),
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for `/=`, `*=` or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-    ),
+    overwritten(look="Look for `/=`, `*=` or a method whose name ends in an underscore."),
     mistake(
         "rms_norm.no_keepdim",
         "Compare the shapes of x and of its mean square. What would make the last axis a 1?",

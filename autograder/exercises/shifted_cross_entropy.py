@@ -11,7 +11,7 @@ from torch import Tensor
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import at_ids, logarithms, mean, without_first, without_last
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
-from autograder.exercises.known import mistake
+from autograder.exercises.known import mistake, overwritten
 from headroom import reference
 
 
@@ -70,11 +70,8 @@ def steps(logits: Annotated[Tensor, "batch tokens n_vocabulary"], ids: Tensor, /
 WANTED = "surprises = {}"  # something else than minus the logarithm of the probability
 
 MISTAKES = (
-    mistake(
-        "multi_head_self_attention.overwritten",
-        "Look for an assignment into a slice, `-=`, or a method whose name ends in an underscore.",
-        sign=lambda seen: seen.input_changed,
-        costs=("contract",),
+    overwritten(
+        "contract", look="Look for an assignment into a slice, `-=`, or a method whose name ends in an underscore."
     ),
     mistake(
         "shifted_cross_entropy.not_shifted",

@@ -32,7 +32,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     return [
         case("alone", "batches of 1", visible, 4, 1, visible=True),
         case("alone", "batches of 1", rng, 6, 1),
-        case("alone", "batches of 3, 3 and 2", rng, 8, 3),
+        case("alone", "batches of 4, 4 and 1", rng, 9, 4),
         case("length", "a single batch of 4", visible, 4, 4, visible=True),
         case("length", "a single batch of 5, batch_size = 7", rng, 5, 7),
         case("length", "a single batch of 6, bright", rng, 6, 6, size=40.0),

@@ -15,7 +15,6 @@ from torch import Tensor
 from autograder import diagnosis, probe
 from autograder.exercise import Case, Exercise, Parameter
 from autograder.judging.replies import (
-    TOO_SLOW,
     Ask,
     Malformed,
     Outcome,
@@ -113,7 +112,7 @@ class Trial:
             own = list(itertools.islice(replies, count))
             found.append(own if in_time else None)
             errors = (self.outcome(reply).error for reply in own if in_time)
-            in_time = in_time and not any(error and error.type == TOO_SLOW for error in errors)
+            in_time = in_time and not any(error and error.type == probe.TOO_SLOW for error in errors)
         return found
 
     def _read(self, request: dict[str, Any], count: int) -> list[Reply]:
@@ -248,7 +247,7 @@ def _not_built(trial: Trial, error: StudentError) -> Verdict:
 def without_result(exercise: Exercise, error: StudentError) -> Verdict | None:
     """The verdict on an error that only says that nothing was written yet, or that time was up; else None."""
     name = exercise.name
-    if error.type == TOO_SLOW:
+    if error.type == probe.TOO_SLOW:
         headline = f"too slow: it was stopped after {exercise.seconds:g} s. Is there a loop without end?"
         return not_judged(name, headline, error.lines)
     if error.type != "NotImplementedError" or not _raised_by_student(error):

@@ -82,7 +82,7 @@ def as_parts(answer: Any) -> Parts:
     return answer if isinstance(answer, tuple) else (answer,)
 
 
-def arrays(parts: Parts) -> Arrays:
+def as_arrays(parts: Parts) -> Arrays:
     """The numbers of each part, without gradients."""
     return tuple(part.detach().numpy() for part in parts)
 

@@ -1,6 +1,5 @@
 """The verdict: what is earned, the headline, the mistakes that are recognised, the first difference."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,11 +9,11 @@ from autograder import points, probe
 from autograder.exercise import Mistake
 from autograder.judging.asking import Run, without_result
 from autograder.judging.comparing import Comparison, differing, gradient_gaps, near
-from autograder.judging.criteria import Findings, judge_apart, judge_by_response, judge_criteria, properties
+from autograder.judging.criteria import Grounds, judge_apart, judge_by_response, judge_criteria, properties
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.matching import compare, unread
 from autograder.judging.observing import follow_stages, locate, observe
-from autograder.judging.repeating import TRAINING, Repetition
+from autograder.judging.repeating import Repetition
 from autograder.judging.responding import hands_back_inputs
 from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
@@ -50,18 +49,18 @@ def nothing_to_compare(run: Run) -> Verdict | None:
 def conclude(comparison: Comparison, repetition: Repetition) -> Verdict:
     """The verdict where there are results to compare."""
     run, exercise = comparison.run, comparison.trial.exercise
-    findings = Findings.of(comparison, repetition)
-    results = judge_criteria(findings)
+    grounds = Grounds.of(comparison, repetition)
+    results = judge_criteria(grounds)
     outcomes = zip(comparison.cases, run.outcomes, strict=True)
     printed = next((outcome.printed for case, outcome in outcomes if case.visible and outcome.printed), "")
     if all(result.holds for result in results):
         compared = exercise.reference is not None
         headline = f"all {len(run.outcomes)} cases agree." if compared else "everything that the task asks for holds."
         return Verdict(exercise.name, headline, tuple(results), printed=printed, properties=properties(comparison))
-    results, mistakes = _charge(findings, results)
+    results, mistakes = _charge(grounds, results)
     return Verdict(
         exercise.name,
-        _headline(findings, results, mistakes),
+        _headline(grounds, results, mistakes),
         tuple(results),
         mistakes,
         _first_difference(comparison, repetition),
@@ -71,39 +70,31 @@ def conclude(comparison: Comparison, repetition: Repetition) -> Verdict:
     )
 
 
-def _charge(findings: Findings, results: list[Result]) -> tuple[list[Result], tuple[Mistake, ...]]:
+def _charge(grounds: Grounds, results: list[Result]) -> tuple[list[Result], tuple[Mistake, ...]]:
     """The results with those spared that only fail along with others, and the mistakes that are recognised."""
-    comparison, signs = findings.comparison, findings.signs
+    comparison, signs = grounds.comparison, grounds.signs
     criteria = comparison.trial.exercise.criteria
-    explanation = explain(comparison, signs, findings.gaps)
+    explanation = explain(comparison, grounds.repetition, signs, grounds.gaps)
     cause, response = explanation.cause, explanation.response
     has_parameters = comparison.run.parameters[0] or not comparison.trial.exercise.needs
-    if response and not cause and not findings.gaps and has_parameters:
+    if response and not cause and not grounds.gaps and has_parameters:
         both = zip(criteria, results, strict=True)
         results = [judge_by_response(criterion, result, response) for criterion, result in both]
-    apart = judge_apart(findings, cause) if cause else None
+    apart = judge_apart(grounds, cause) if cause else None
     uses_all = explanation.uses_all
     if hands_back_inputs(comparison):
         apart, uses_all = None, False
     named = tuple(mistake for mistake in (cause.mistakes if cause else ()) if mistake not in signs)
-    if cause and (any(what.startswith(TRAINING) for what in findings.repetition.conditions) or _learns(findings)):
-        # What follows from it in training does not.
-        facts = (re.split(r"(?<=[.:;]) ", mistake.sentence)[0].rstrip(".:;") for mistake in named)
-        named = tuple(
-            replace(one, sentence=f"In evaluation mode: {fact[0].lower()}{fact[1:]}.")
-            for one, fact in zip(named, facts, strict=True)
-        )
-    if findings.repetition.unsteady:
-        first = "every time that it is called first"
-        named = tuple(replace(m, sentence=m.sentence.replace("in every case", first)) for m in named)
+    if cause and (grounds.repetition.in_training or _learns(grounds)):
+        named = tuple(mistake.in_evaluation() for mistake in named)
     mistakes = signs + named
     return points.charged(criteria, results, apart, cause.slips if cause else (), uses_all), mistakes
 
 
-def _learns(findings: Findings) -> bool:
+def _learns(grounds: Grounds) -> bool:
     """Whether gradients that are wrong in evaluation mode, where results are right, come out right in training mode."""
-    comparison, run = findings.comparison, findings.comparison.run
-    wrong = [i for i, names in findings.gaps.items() if names and comparison.right[i]]
+    comparison, run = grounds.comparison, grounds.comparison.run
+    wrong = [i for i, names in grounds.gaps.items() if names and comparison.right[i]]
     if not wrong or comparison.cases[wrong[0]].build is None:
         return False
     (reply,) = run.trial.replies({"do": "run", "cases": [run.request(i := wrong[0]) | {"training": True}]}, 1)
@@ -114,11 +105,11 @@ def _learns(findings: Findings) -> bool:
 # --- The headline ------------------------------------------------------------------------------------------------
 
 
-def _headline(findings: Findings, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
+def _headline(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
     """What is wrong, in one sentence or a few."""
-    comparison, repetition = findings.comparison, findings.repetition
+    comparison, repetition = grounds.comparison, grounds.repetition
     errors = comparison.run.errors
-    headline = _how_many_agree(findings, results, mistakes)
+    headline = _how_many_agree(grounds, results, mistakes)
     if errors:
         headline += f" {len(errors)} raised {errors[0].type}: {gist(errors[0].message)}."
     if comparison.trial.exercise.reference is None or mistakes:
@@ -132,9 +123,9 @@ def _headline(findings: Findings, results: Sequence[Result], mistakes: tuple[Mis
     return " ".join([beginning, *(f"{sentence}." for sentence in observations)])
 
 
-def _how_many_agree(findings: Findings, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
+def _how_many_agree(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
     """How many results are right, or, where all are, what is not."""
-    comparison, repetition = findings.comparison, findings.repetition
+    comparison, repetition = grounds.comparison, grounds.repetition
     right = repetition.steadily(comparison.right)
     if comparison.trial.exercise.reference is None:
         return next(result.note for result in results if not result.holds)

@@ -18,7 +18,7 @@ Gaps = Mapping[int, list[str]]  # by case: the inputs and parameters whose gradi
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class Grounds:
     """All that is known before criteria are judged.
 
     Attributes:
@@ -34,28 +34,28 @@ class Findings:
     gaps: Gaps
 
     @classmethod
-    def of(cls, comparison: Comparison, repetition: Repetition) -> "Findings":
+    def of(cls, comparison: Comparison, repetition: Repetition) -> "Grounds":
         """Look for signs, and compare the gradients."""
         gaps = all_gradient_gaps(comparison.run, comparison.expected)
         return cls(comparison, repetition, recognise_signs(comparison), gaps)
 
 
-def judge_criteria(findings: Findings) -> list[Result]:
+def judge_criteria(grounds: Grounds) -> list[Result]:
     """The results of all criteria, as they come out."""
-    comparison = findings.comparison
+    comparison = grounds.comparison
     criteria = comparison.trial.exercise.criteria
-    right = findings.repetition.steadily(comparison.right)
-    results = [_result(findings, criterion, right, findings.gaps) for criterion in criteria]
+    right = grounds.repetition.steadily(comparison.right)
+    results = [_result(grounds, criterion, right, grounds.gaps) for criterion in criteria]
     compared = comparison.trial.exercise.reference is not None
     if compared and all(result.holds for result in results) and not all(comparison.right):
         return _every_case_counts(comparison, results)
     return results
 
 
-def judge_apart(findings: Findings, cause: Cause) -> list[Result]:
+def judge_apart(grounds: Grounds, cause: Cause) -> list[Result]:
     """The results as they would be if what explains the student's outputs were right."""
-    comparison = findings.comparison
-    right = findings.repetition.steadily(
+    comparison = grounds.comparison
+    right = grounds.repetition.steadily(
         [
             answer == RAISES
             or agrees(comparison.run, i, answer)
@@ -68,7 +68,7 @@ def judge_apart(findings: Findings, cause: Cause) -> list[Result]:
     return [
         Result(criterion.title, criterion.share, all(right))  # it would measure what is wrong
         if criterion.measure
-        else _result(findings, criterion, right, gaps)
+        else _result(grounds, criterion, right, gaps)
         for criterion in comparison.trial.exercise.criteria
     ]
 
@@ -96,18 +96,18 @@ def _every_case_counts(comparison: Comparison, results: list[Result]) -> list[Re
     ]
 
 
-def _result(findings: Findings, criterion: Criterion, right: Sequence[bool], gaps: Gaps) -> Result:
-    exercise, repetition = findings.comparison.trial.exercise, findings.repetition
+def _result(grounds: Grounds, criterion: Criterion, right: Sequence[bool], gaps: Gaps) -> Result:
+    exercise, repetition = grounds.comparison.trial.exercise, grounds.repetition
     if criterion.measure is not None:
-        holds, note = _measured(findings.comparison, criterion)
+        holds, note = _measured(grounds.comparison, criterion)
     else:
-        holds, note = _judged(findings, criterion.key, right, gaps)
-    if holds and findings.comparison.run.too_many and criterion is _for_shape(exercise.criteria):
-        holds, note = _shape(findings.comparison)
+        holds, note = _judged(grounds, criterion.key, right, gaps)
+    if holds and grounds.comparison.run.too_many and criterion is _for_shape(exercise.criteria):
+        holds, note = _shape(grounds.comparison)
     if holds and criterion is _lightest(exercise.criteria):
         declared = any(other.key == "contract" for other in exercise.criteria)
         sentence = "".join([*repetition.conditions, *repetition.unsteady.values()][:1])
-        holds, note = _contract(findings) if declared else (not sentence, sentence)
+        holds, note = _contract(grounds) if declared else (not sentence, sentence)
     return Result(criterion.title, criterion.share, holds, note)
 
 
@@ -136,15 +136,15 @@ def _measured(comparison: Comparison, criterion: Criterion) -> tuple[bool, str]:
         return False, f"cannot be measured: it should return {exercise.returns}"
 
 
-def _judged(findings: Findings, key: str, right: Sequence[bool], gaps: Gaps) -> tuple[bool, str]:
+def _judged(grounds: Grounds, key: str, right: Sequence[bool], gaps: Gaps) -> tuple[bool, str]:
     """Whether a criterion that measures nothing holds, and a note."""
-    comparison = findings.comparison
+    comparison = grounds.comparison
     if key == "shape":
         return _shape(comparison)
     if key == "gradients":
         return _gradients(comparison, gaps)
     if key == "contract":
-        return _contract(findings)
+        return _contract(grounds)
     cases = comparison.cases
     chosen = [i for i, case in enumerate(cases) if case.tag == key]
     n_agreeing = sum(right[i] for i in chosen)
@@ -198,10 +198,10 @@ def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[i
     return [i for i in differentiated if i in hidden]
 
 
-def _contract(findings: Findings) -> tuple[bool, str]:
+def _contract(grounds: Grounds) -> tuple[bool, str]:
     """The contract of a call: inputs untouched, dtype kept, the same result again, parameters registered."""
-    comparison, run, exercise = findings.comparison, findings.comparison.run, findings.comparison.trial.exercise
-    if unseen := [sign for sign in findings.signs if not sign.computed]:
+    comparison, run, exercise = grounds.comparison, grounds.comparison.run, grounds.comparison.trial.exercise
+    if unseen := [sign for sign in grounds.signs if not sign.computed]:
         return False, unseen[0].title
     if run.adopted:
         return False, f"`{min(run.adopted)}` is not registered: `parameters()` does not list it"
@@ -211,7 +211,7 @@ def _contract(findings: Findings) -> tuple[bool, str]:
     trained = all(parameter.trained for own in run.parameters for parameter, _ in own.values())
     if exercise.needs and not compared and not trained:
         return False, "a parameter does not require a gradient"
-    if sentences := (*findings.repetition.conditions, *findings.repetition.unsteady.values()):
+    if sentences := (*grounds.repetition.conditions, *grounds.repetition.unsteady.values()):
         return False, sentences[0]
     for case, outcome in zip(comparison.cases, run.outcomes, strict=True):
         floats = [dtype for dtype in outcome.dtypes if dtype not in ("int64", "bool")]

@@ -27,6 +27,7 @@ from autograder.judging.comparing import (
     shapes,
 )
 from autograder.judging.matching import MAX_DIAGNOSED, by_name
+from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response, respond
 from autograder.judging.wording import as_code
 
@@ -100,7 +101,9 @@ def _starts(comparison: Comparison) -> dict[str, np.ndarray]:
     return found
 
 
-def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[int, list[str]]) -> Explanation:
+def explain(
+    comparison: Comparison, repetition: Repetition, signs: tuple[Mistake, ...], gaps: Mapping[int, list[str]]
+) -> Explanation:
     """Look for what explains wrong results, or gradients that differ (`gaps`).
 
     Outputs say nothing where the weights could not be set: then a sign is the explanation.
@@ -110,7 +113,7 @@ def explain(comparison: Comparison, signs: tuple[Mistake, ...], gaps: Mapping[in
     if comparison.trial.exercise.reference is None or explained or (all_right and not any(gaps.values())):
         return Explanation(None, None, all_right)
     unchanged = right_but_for_sizes(comparison)
-    cause = known_mistakes(comparison, unchanged) or (None if unchanged else _small_change(comparison))
+    cause = known_mistakes(comparison, unchanged) or (None if unchanged else _small_change(comparison, repetition))
     if cause and all(cause.slips):
         return Explanation(cause, None, all_right)
     # Of two slips no case may have the right shape, though cases of each have it: what they leave unused still counts.
@@ -223,7 +226,7 @@ def _reproduced(comparison: Comparison, switches: frozenset[str], weights: Readi
     chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64"]
     # What was returned says more than what was raised, so those cases come first; of these, what is wrong and small.
     chosen.sort(key=lambda i: (run.outcomes[i].error is not None, comparison.right[i], len(weights[i])))
-    # Most mistakes are out after one look, which needs no way back.
+    # One forward pass rules most mistakes out.
     if chosen and run.outcomes[chosen[0]].error is None and _gives(comparison, chosen[0], switches, weights) is False:
         return None
     for i in chosen:
@@ -265,7 +268,7 @@ def _sizes(message: str) -> list[str]:
 # --- Changes that nobody listed ----------------------------------------------------------------------------------
 
 
-def _small_change(comparison: Comparison) -> Cause | None:
+def _small_change(comparison: Comparison, repetition: Repetition) -> Cause | None:
     """The small change of the exercise's steps that does what the code did."""
     run, trial, steps = comparison.run, comparison.trial, comparison.trial.exercise.steps
     chosen = [i for i, case in enumerate(trial.cases) if case.dtype == "float64" and case.drift == 1]
@@ -299,7 +302,8 @@ def _small_change(comparison: Comparison) -> Cause | None:
     for (i, _), answer in zip(tried, change.answers, strict=True):
         answers[i] = answer if len(given[i]) == 1 else None
     how = "this one change" if len(change.edits) == 1 else "these two changes"
-    sentence = f"With {how}, correct code gives exactly what yours gives in every case."
+    when = "every time that it is called first" if repetition.unsteady else "in every case"
+    sentence = f"With {how}, correct code gives exactly what yours gives {when}."
     look = f"Compare how your code computes {change.where} with what the task says."
     mistake = Mistake(diagnosis.KEY, change.name, sentence, look)
     return Cause((mistake,), tuple(answers), ((),) * len(change.edits))

@@ -11,7 +11,7 @@ from torch import Tensor
 from autograder import location, reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import Description, Trial, call, describe, leaf
-from autograder.judging.comparing import Comparison, arrays, as_parts, differing, largest, near, reference, shapes
+from autograder.judging.comparing import Comparison, as_arrays, as_parts, differing, largest, near, reference, shapes
 from autograder.judging.matching import compare, role_names, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
@@ -44,7 +44,7 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
         outputs = run.outcomes[i].output
         if answer is None or outputs is None or not run.fits(i) or trial.cases[i].dtype != "float64":
             continue
-        expected = arrays(answer)
+        expected = as_arrays(answer)
         off = [
             np.zeros(part.shape, bool) if near(trial, i, got, part) else differing(got, part)
             for got, part in zip(outputs, expected, strict=True)
@@ -229,7 +229,7 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
             answer = as_parts(function(comparison.cases[i].build, tuple(map(leaf, inputs)), weights))
     except Exception:  # these inputs may make no sense
         return None
-    return arrays(answer) if shapes(answer) == comparison.trial.shapes(i) else None
+    return as_arrays(answer) if shapes(answer) == comparison.trial.shapes(i) else None
 
 
 # --- Sizes -------------------------------------------------------------------------------------------------------

@@ -10,12 +10,11 @@ from torch import Tensor
 from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
-from autograder.judging.comparing import Comparison, all_gradient_gaps, arrays, largest, near, reference, same_shapes
-from autograder.judging.replies import TOO_SLOW, Arrays, Outcome, StudentError
+from autograder.judging.comparing import Comparison, all_gradient_gaps, as_arrays, largest, near, reference, same_shapes
+from autograder.judging.replies import Arrays, Outcome, StudentError
 from autograder.judging.wording import difference
 
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
-TRAINING = "in training mode"
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
 
 
@@ -26,10 +25,12 @@ class Repetition:
     Attributes:
         unsteady: cases that come out otherwise when called again, each with a sentence.
         conditions: under which results differ, as sentences.
+        in_training: whether one of them is training mode.
     """
 
     unsteady: Mapping[int, str]
-    conditions: tuple[str, ...]
+    conditions: tuple[str, ...] = ()
+    in_training: bool = False
 
     def steadily(self, right: Sequence[bool]) -> list[bool]:
         """Which cases count as right: those that come out right whenever they are called."""
@@ -50,8 +51,8 @@ def repeat(comparison: Comparison) -> Repetition:
     order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None]
     order.sort(key=lambda i: _n_numbers(cases[i]))
     if not order:
-        return Repetition({}, ())
-    back, unsteady, conditions = order[::-1], dict[int, str](), list[str]()
+        return Repetition({})
+    back, found = order[::-1], Repetition({})
     looks: dict[str, Look] = {
         "all at once": _look(comparison, back, order, training=True, strided=True, shared=True),
         "largest first": _look(comparison, back, training=True, shared=True),
@@ -62,22 +63,26 @@ def repeat(comparison: Comparison) -> Repetition:
         modules = [i for i in order[:1] if cases[i].build is not None]
         looks |= {"moved": _look(comparison, modules, device="meta")}
     made = _Looks(comparison, looks)
-    if found := made.differing("all at once") or made.differing("largest first"):
-        unsteady, conditions = _each_alone(comparison, back, order)
-        in_time = any(error is None or error.type != TOO_SLOW for error in found.values())
-        if in_time and not unsteady and not conditions:  # else the machine was busy
+    conditions = list[str]()
+    if differing := made.differing("all at once") or made.differing("largest first"):
+        found = _each_alone(comparison, back, order)
+        conditions += found.conditions
+        in_time = any(error is None or error.type != probe.TOO_SLOW for error in differing.values())
+        if in_time and not found.unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
+    if not any(comparison.run.changed):  # which may be all that is behind it
+        conditions += _left_behind(comparison, made.seen("all at once"))
     if of_torch:
-        if not unsteady:  # else what differs there may be what is kept
+        if not found.unsteady:  # else what differs there may be what is kept
             differ = _differ_in_float32(comparison, made.seen("in float32"))
             conditions += differ or _differ_in_float64(comparison, made.seen("in float64"))
         conditions += [sentence for i, outcome in made.seen("moved") for sentence in _of_module(comparison, i, outcome)]
-    return Repetition(unsteady, tuple(conditions))
+    return replace(found, conditions=tuple(conditions))
 
 
-def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> tuple[dict[int, str], list[str]]:
-    """The cases that come out otherwise when called again, and the conditions under which results differ."""
+def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Repetition:
+    """What differs when the same calls are made again, one condition after the other."""
     looks: dict[str, Look] = {
         "there and back": _look(comparison, back, order, shared=True),
         "back": _look(comparison, back, shared=True),
@@ -97,9 +102,9 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> tu
     for i, error in made.differing("strided").items():
         how = "where an input is not contiguous in memory, as a transposed one is, it"
         conditions.append(f"{how} {difference(error)} ({cases[i].label})")
-    for i, error in made.differing("training").items():
-        conditions.append(f"{TRAINING} it {difference(error)} ({cases[i].label})")
-    return unsteady, conditions
+    in_training = made.differing("training")
+    conditions += [f"in training mode it {difference(error)} ({cases[i].label})" for i, error in in_training.items()]
+    return Repetition(unsteady, tuple(conditions), bool(in_training))
 
 
 def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
@@ -118,6 +123,19 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
     return sentences
 
 
+def _left_behind(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
+    """What calls have done beside their results: to inputs that need no gradient, and to earlier results."""
+    sentences = list[str]()
+    for i, outcome in seen:
+        label = comparison.cases[i].label
+        if outcome.changed is not None:
+            name = comparison.run.input_name(outcome.changed)
+            sentences.append(f"{name} is changed by the call where it needs no gradient ({label})")
+        if outcome.rewritten:
+            sentences.append(f"what one call has returned is changed by the next ({label})")
+    return sentences
+
+
 def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (), **how: Any) -> Look:
     """The cases called in this order.
 
@@ -126,7 +144,7 @@ def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (
     """
     run = comparison.run
     singly = [(i, run.request(i) | {"training": False}) for i in there]
-    # What is kept of the first call of all shows where that differs from what is called next.
+    # A cached first call shows only if the next call differs from it.
     twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
     doubled = [call for calls in twice for call in calls]
     calls: list[Call] = [*((i, run.request(i)) for i in order), *singly[-1:]]
@@ -240,9 +258,9 @@ def _off_by_a_little(comparison: Comparison, i: int) -> float:
     What is imprecise amplifies rounding: two results of it may lie as far apart as each is from the right one.
     """
     expected, first = comparison.expected[i], comparison.run.outcomes[i].output
-    if comparison.right[i] or expected is None or first is None or not same_shapes(first, arrays(expected)):
+    if comparison.right[i] or expected is None or first is None or not same_shapes(first, as_arrays(expected)):
         return 0.0
-    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, arrays(expected), strict=True)]
+    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, as_arrays(expected), strict=True)]
     gap = max(largest(got - right) if np.isfinite(got - right).all() else np.inf for got, right in pairs)
     return gap if gap < 0.01 * max(largest(right) for _, right in pairs) else 0.0
 
@@ -310,7 +328,7 @@ def _survives_float32(comparison: Comparison, i: int) -> bool:
     narrow = replace(trial, inputs=(*trial.inputs[:i], inputs, *trial.inputs[i + 1 :]))
     answer = reference(narrow, i, {role: _single(weight) for role, weight in comparison.reading[i].items()})
     first = comparison.run.outcomes[i].output
-    return answer is None or first is None or _same(comparison, i, arrays(answer), first)
+    return answer is None or first is None or _same(comparison, i, as_arrays(answer), first)
 
 
 def _single(value: Any) -> Any:

@@ -12,9 +12,7 @@ from autograder.exercise import Parameter
 Ask = Callable[[bytes], bytes]  # carries a packed request to the probe and brings the packed reply
 Reply = dict[str, Any]  # what the probe says of one build or case
 Arrays = tuple[np.ndarray, ...]  # the parts of a result
-TOO_SLOW = "TooSlow"  # the type of error that the probe gives what did not end; the message is after how many seconds
 MAX_DEPTH = 20  # of modules within modules
-MAX_LINES = 6  # of the student's own code that an error shows
 MAX_KIND = 80  # characters of the name of a type, an argument or an operation
 MAX_TEXT = 500  # characters of any other text
 MAX_PRINTED = 1000  # characters that the student's code printed
@@ -53,6 +51,8 @@ class Outcome:
         traced: all numbers that were computed on the way, where they were asked for.
         printed: what the code printed.
         gradients_off: whether the code has switched gradients off and left them so.
+        changed: which input is another after a call that is made again.
+        rewritten: whether such a call has changed what an earlier one returned.
     """
 
     error: StudentError | None = None
@@ -68,6 +68,8 @@ class Outcome:
     traced: np.ndarray | None = None
     printed: str = ""
     gradients_off: bool = False
+    changed: int | None = None
+    rewritten: bool = False
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...] | None:
@@ -120,6 +122,8 @@ def outcome(reply: Reply, several: bool) -> Outcome:
         traced=arrays([reply.get("traced")])[0],
         printed=printed,
         gradients_off=reply.get("gradients_off") is True,
+        changed=changed if type(changed := reply.get("changed")) is int and 0 <= changed < probe.MAX_NAMES else None,
+        rewritten=reply.get("rewritten") is True,
     )
 
 
@@ -178,7 +182,7 @@ def error_of(reply: Reply) -> StudentError:
     if not isinstance(error, dict):
         raise Malformed
     lines = error.get("lines")
-    lines = tuple(text(line) for line in lines[:MAX_LINES]) if isinstance(lines, list) else ()
+    lines = tuple(text(line) for line in lines[: probe.MAX_LINES]) if isinstance(lines, list) else ()
     return StudentError(text(error.get("type"), MAX_KIND), text(error.get("message")), lines)
 
 

@@ -2,7 +2,8 @@
 
 import re
 
-from autograder.judging.replies import TOO_SLOW, StudentError
+from autograder import probe
+from autograder.judging.replies import StudentError
 from autograder.relations import listed
 
 MAX_MESSAGE = 110  # characters of an error's message in a sentence
@@ -12,7 +13,7 @@ def difference(error: StudentError | None) -> str:
     """What a call does that it did not do before, as the end of a sentence."""
     if error is None:
         return "gives a different result"
-    if error.type == TOO_SLOW:
+    if error.type == probe.TOO_SLOW:
         return f"does not end within {error.message} s"
     return f"raises {error.type}: {gist(error.message)}"
 

@@ -365,8 +365,8 @@ def remove(folder: Path) -> None:
             subprocess.run([*command, str(folder)], check=False, capture_output=True)
 
 
-def readable(course: Course) -> list[str]:
-    """The files and folders that kernels may read: Python, its libraries, a little of /etc, a part of the course."""
+def _of_the_system() -> list[Path]:
+    """What kernels must read of a machine: Python, its libraries, a little of /etc."""
     paths = [Path("/usr"), *(Path("/etc", name) for name in OF_ETC), Path(sys.prefix), Path(sys.base_prefix)]
     paths += [Path(sysconfig.get_path("stdlib")), Path(sys.executable).resolve().parent]
     paths += [Path("/", name) for name in ("lib", "lib64", "bin") if not Path("/", name).is_symlink()]
@@ -374,12 +374,22 @@ def readable(course: Course) -> list[str]:
     for path in sorted({path for path in paths if path.exists()}):
         if not any(path.is_relative_to(other) for other in chosen):
             chosen.append(path)
-    if any(course.folder.is_relative_to(path) for path in chosen):
+    return chosen
+
+
+def exposed(path: Path) -> bool:
+    """Whether a path lies among what kernels must read of a machine."""
+    return any(path.resolve().is_relative_to(one) for one in _of_the_system())
+
+
+def readable(course: Course) -> list[str]:
+    """The files and folders that kernels may read: those of the system, and a part of the course."""
+    if exposed(course.folder):
         raise NoIsolation(
             f"the course lies in {course.folder}, among what kernels must read; put it elsewhere (and install it with "
             "pip install -e, if it is a package), so that its answers are out of their reach"
         )
-    return [str(path) for path in (*chosen, *(course.folder / name for name in course.importable))]
+    return [str(path) for path in (*_of_the_system(), *(course.folder / name for name in course.importable))]
 
 
 _lock = threading.Lock()

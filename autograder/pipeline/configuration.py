@@ -68,7 +68,10 @@ def configure(c: Config, course: Path) -> None:
     # is a student's in it goes through the same filters, so that it neither runs nor takes long.
     c.GenerateFeedback.exporter_class = "autograder.pipeline.feedback.FeedbackExporter"
     c.GenerateFeedback.preprocessors = ["autograder.pipeline.feedback.ReadGrades"]
-    c.HTMLExporter.preprocessors = ["autograder.pipeline.feedback.ModelAnswers"]
+    c.HTMLExporter.preprocessors = [
+        "autograder.pipeline.feedback.PlainNames",
+        "autograder.pipeline.feedback.ModelAnswers",
+    ]
     c.HTMLExporter.sanitize_html = True
     c.HTMLExporter.filters = {
         name: f"autograder.pipeline.feedback.{name}"

@@ -11,6 +11,7 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.course import Course, course_of
+from autograder.kernels.launch import exposed
 
 
 class Failed(Exception):
@@ -32,6 +33,21 @@ def course_root(start: Path) -> Path:
 def configuration(course: Path) -> Config:
     """What the course's nbgrader_config.py says."""
     return Config(PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config())
+
+
+def within_reach(config: Config) -> str | None:
+    """What of a course kernels could read, because of where it lies, as a sentence with what to do; None if nothing."""
+    from nbgrader.coursedir import CourseDirectory  # which takes seconds, and not all commands need it
+    from nbgrader.exchange.default import Exchange
+
+    gradebook = CourseDirectory(config=config).db_url
+    for what, path, setting in (
+        ("exchange", Exchange(config=config).root, "c.Exchange.root"),
+        ("gradebook", gradebook.removeprefix("sqlite:///"), "c.CourseDirectory.db_url"),
+    ):
+        if Path(path).exists() and exposed(Path(path)):
+            return f"the {what} lies in {path}, among what kernels must read; put it elsewhere, with {setting}"
+    return None
 
 
 def environment(about: Course, folder: Path) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """nbgrader's exchange, for a machine that the class shares: what is taken in, and what is given back."""
 
 import glob
+import itertools
 import os
 import shutil
 import stat
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -118,30 +120,53 @@ class CollectOwn(ExchangeCollect):
 
     def do_copy(self, src: str, dest: str, log: Any = None) -> None:
         """Copy the plain files of the opened submission that are its owner's, up to the bounds of what is graded."""
-        owner, left, count = os.fstat(self._opened).st_uid, intake.MAX_SUM, 0
+        owner, left, count, left_out = os.fstat(self._opened).st_uid, intake.MAX_SUM, 0, 0
         Path(dest).mkdir(parents=True)
-        # It follows no link, even if one is put there meanwhile.
-        for folder, folders, files, place in os.fwalk(".", dir_fd=self._opened):
-            within = Path(folder)
-            deep = len(within.parts) >= intake.MAX_DEPTH
-            folders[:] = (
-                [] if deep else [one for one in folders if not one.startswith(".") and one not in NOT_COLLECTED]
-            )
-            for name in sorted(files):
-                data = _read(name, place, owner, min(left, intake.MAX_FILE)) if count < intake.MAX_FILES else None
-                if data is None:
-                    what = str(Path(src, folder, name))
-                    self.log.error("%r is left out: a link, not its owner's, or too much.", what)
-                    continue
-                left, count = left - len(data), count + 1
-                (Path(dest) / within).mkdir(parents=True, exist_ok=True)
-                (Path(dest) / within / name).write_bytes(data)
+        self._to_look_at = intake.MAX_LOOKED_AT
+        for path, place in self._walk(self._opened, Path()):
+            data = _read(path.name, place, owner, min(left, intake.MAX_FILE)) if count < intake.MAX_FILES else None
+            if data is None:
+                left_out += 1
+                if left_out <= intake.MAX_REMARKS:
+                    self.log.error("%r is left out: a link, not its owner's, or too much.", str(Path(src, path)))
+                continue
+            left, count = left - len(data), count + 1
+            (Path(dest) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(dest) / path).write_bytes(data)
+        if left_out > intake.MAX_REMARKS:
+            self.log.error("%r: %s more files are left out.", src, left_out - intake.MAX_REMARKS)
+        if not self._to_look_at:
+            self.log.error("%r has too many files: %s were looked at.", src, intake.MAX_LOOKED_AT)
         stamp, record = Path(dest, intake.STAMP), self._path_to_record(src)
         if intake.handed_in_at(Path(dest))[0] is None:
             if os.path.lexists(stamp):
                 self._remove(stamp)
             # The folder's name says it, too.
             stamp.write_text(f"{record['timestamp'].isoformat(' ', 'microseconds')} UTC\n", encoding="utf-8")
+
+    def _walk(self, place: int, within: Path) -> Iterator[tuple[Path, int]]:
+        """The files in an opened folder and below, up to a number of entries, each with its own folder opened.
+
+        It follows no link, even if one is put there meanwhile. Attack: millions of files, whose names alone would fill
+        the memory.
+        """
+        with os.scandir(place) as found:
+            entries = sorted(itertools.islice(found, self._to_look_at), key=lambda one: one.name)
+        self._to_look_at -= len(entries)
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield within / entry.name, place
+        for entry in entries if len(within.parts) < intake.MAX_DEPTH else ():
+            name = entry.name
+            if entry.is_dir(follow_symlinks=False) and not name.startswith(".") and name not in NOT_COLLECTED:
+                try:
+                    opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+                except OSError:  # it may not be read, or was exchanged
+                    continue
+                try:
+                    yield from self._walk(opened, within / name)
+                finally:
+                    os.close(opened)
 
 
 class ReleaseOwn(ExchangeReleaseFeedback):

@@ -30,7 +30,8 @@ from autograder.course import Course, course_of
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
 from autograder.pipeline.cells import checked_name, is_run
-from autograder.pipeline.integrity import NOTED, Remark
+from autograder.pipeline.course import within_reach
+from autograder.pipeline.integrity import MAX_REMARKS, NOTED, Remark
 from autograder.pipeline.kernel_side import MIME, SENT
 from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable
 from autograder.pipeline.recorded import record
@@ -93,7 +94,8 @@ class JudgedExecute(Execute):
     """
 
     on_verdict: Callable[[NotebookNode, "Verdict"], None] | None = None
-    on_judged: Callable[[dict[str, Any]], None] | None = None  # likewise, with what can be sent to another process
+    # Called likewise, with what can be sent to another process: what was `judged`, and what was `noted`.
+    say: Callable[[dict[str, Any]], None] | None = None
     course: Course | None = None  # whose exercises are checked; that which nbgrader grades if None
     own_failure: BaseException | None = None  # what kept the grader itself from going on
     _refused: NoIsolation | None = None  # why `make_ready` has no process to fork kernels from
@@ -141,6 +143,8 @@ class JudgedExecute(Execute):
                     verdict = not_judged(name, f"it was not judged: {ended['why']}.")
                     silence = _told(cell, verdict.worth(float(cell.metadata.nbgrader.points)))
                     judged[index] = ended["judged"].get(silence["grade_id"], silence)
+            for noted in ended["noted"]:
+                self._note(Remark(**noted))
             self._note(Remark("grading", f"was broken off: {ended['why']}"))
         else:
             scores = {}
@@ -165,6 +169,8 @@ class JudgedExecute(Execute):
         _import_what_judges(self.graded_course)
         self._refused = None
         try:
+            if self.isolated and (why := within_reach(self.config)):
+                raise NoIsolation(why)
             return warm_parent(self.graded_course) if self.isolated else None
         except NoIsolation as problem:
             self._refused = problem
@@ -182,8 +188,8 @@ class JudgedExecute(Execute):
                     judged[index] = _told(cell, verdict)
                     if self.on_verdict is not None:
                         self.on_verdict(cell, verdict)
-                    if self.on_judged is not None:
-                        self.on_judged(judged[index])
+                    if self.say is not None:
+                        self.say({"judged": judged[index]})
                 elif is_run(cell):
                     self._run(index, cell)
         finally:
@@ -226,8 +232,11 @@ class JudgedExecute(Execute):
         self._note(Remark(where, what))
 
     def _note(self, remark: Remark) -> None:
+        """Keep a remark. Attack: what was noted is lost because the code ends the process that holds it."""
         if remark not in self._remarks:
             self._remarks.append(remark)
+            if self.say is not None and len(self._remarks) <= MAX_REMARKS:
+                self.say({"noted": vars(remark)})
 
     # --- Kernels -------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import jinja2
 import nbformat
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from nbconvert.exporters import Exporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
@@ -48,6 +48,7 @@ SCORE_SHOWN = re.compile(
 )
 LINK = re.compile(r'<a href="([^"]+)">')
 PICTURES = ("image/png", "image/jpeg")
+NAMES = ("student", "first_name", "last_name", "notebook_path")  # in Formgrader's resources: what a student is called
 SHOWN = ALL, VERDICTS, SCORE = ("all of it", "the verdicts only", "the score only")
 MISSING = "autograder_missing"  # the key in nbconvert's resources for the sentence on what a page does not show
 
@@ -243,11 +244,23 @@ def _output(output: NotebookNode, allowance: Allowance) -> Markup:
 # --- Formgrader, whose page is nbgrader's own ----------------------------------------------------------------------
 
 
-class ModelAnswers(NbGraderPreprocessor):
-    """Puts the model answer below each answer that is graded by hand, where Formgrader shows a submission."""
+class OfFormgrader(NbGraderPreprocessor):
+    """What happens to a submission before Formgrader shows it."""
 
     # Of no use here, but nbconvert sets it for every preprocessor of a page, and warns of one that does not know it.
     display_data_priority = List(Unicode()).tag(config=True)
+
+
+class PlainNames(OfFormgrader):
+    """Makes plain text of a student's names. Attack: one that is HTML, which nbgrader's template prints as it is."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        resources.update({key: str(escape(resources[key])) for key in NAMES if resources.get(key)})
+        return nb, resources
+
+
+class ModelAnswers(OfFormgrader):
+    """Puts the model answer below each answer that is graded by hand, where Formgrader shows a submission."""
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         if "submission_id" not in resources:  # some other page that is made of a notebook

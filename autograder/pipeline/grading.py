@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from autograder.course import course_of
 from autograder.pipeline import labs, late
-from autograder.pipeline.course import Failed, configuration, nbgrader
+from autograder.pipeline.course import Failed, configuration, nbgrader, within_reach
 from autograder.pipeline.feedback import is_whole, write_index
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
@@ -86,9 +86,11 @@ def grade(
         _warn(f"    make labs LAB={lab} renews it; the next make grade then grades this lab again.")
     if not any(submitted(course, lab) for lab in chosen):
         raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
+    config = configuration(course)
     if not isolated:
         print("WARNING: students' code runs unprotected, with your full permissions.", file=sys.stderr)
-    config = configuration(course)
+    elif why := within_reach(config):
+        raise Failed(f"Nothing is graded: {why}.")
     database = CourseDirectory(config=config).db_url
     missing = []
     try:

@@ -175,8 +175,9 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
     with members(source) as found:
         listed = list(found)
         form = _form([member.path for member in listed], source)
+        groups = _groups([member.path for member in listed], roster) if form is MOODLE else Counter()
         for member in listed:
-            whose, piece = _piece(member, form, roster, wanted)
+            whose, piece = _piece(member, form, roster, wanted, groups)
             if piece is None:
                 left_out[whose] = None
             else:
@@ -235,7 +236,34 @@ def _splits(form: re.Pattern[str], path: str) -> list[re.Match[str]]:
     return [found for at in range(1, len(top)) if path[at] == "_" and (found := form.match(path, at))]
 
 
-def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: list[str]) -> tuple[str, Piece | None]:
+def _groups(paths: list[str], roster: Class) -> Counter[str]:
+    """What stands before how many students' names as a group's; nothing where most names stand alone.
+
+    Moodle puts a group before every name, or before none: "Group 1-Ann Ek". Attack: a name of one's own choice that
+    ends as somebody else's.
+    """
+    alone, grouped = set[str](), dict[str, str]()
+    for path in paths:
+        if len(splits := _splits(MOODLE, path)) == 1:
+            said, number = path[: splits[0].start()], splits[0]["number"]
+            if roster.find(Person("", said)):
+                alone.add(number)
+            elif (found := _grouped(said, roster))[1]:
+                grouped[number] = found[0]
+    return Counter(grouped.values() if len(grouped) > len(alone) else ())
+
+
+def _grouped(said: str, roster: Class) -> tuple[str, str | None]:
+    """What stands before the longest end of a text that is the name of somebody in the roster, and whose it is."""
+    for n, character in enumerate(said):
+        if character == "-" and (student := roster.find(Person("", said[n + 1 :]))):
+            return said[:n], student
+    return "", None
+
+
+def _piece(
+    member: Member, form: re.Pattern[str] | None, roster: Class, wanted: list[str], groups: Counter[str]
+) -> tuple[str, Piece | None]:
     """Whose a file is, and what it is; or what to say of one that is left out."""
     shown = _shown(member.path)
     said, _, name = member.path.partition("/")
@@ -254,9 +282,11 @@ def _piece(member: Member, form: re.Pattern[str] | None, roster: Class, wanted: 
         said, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
         about = splits[0].groupdict("")
         student = roster.find(Person("", said, lms_user_id=about.get("user", "")))
-        for n, character in enumerate(said if form is MOODLE else ""):  # in a course with groups: "Group 1-Ann Ek"
-            if student is None and character == "-":
-                student, group = roster.find(Person("", said[n + 1 :])), said[:n]
+        if student is None and groups:
+            group, student = _grouped(said, roster)
+            # "Group 1-x-Ann Ek" may be a name in Group 1, unless there are others in Group 1-x.
+            if groups[group] < 2 and any(group.startswith(f"{other}-") for other in groups):
+                student = None
     if student is None:
         return f"{_shown(said)}: nobody in the roster, or several, may be meant by this name", None
     parts = PurePosixPath(name.replace("\\", "/")).parts

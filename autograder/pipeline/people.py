@@ -25,6 +25,8 @@ NAMES = {
     "whole_name": ("full name", "vollständiger name", "name"),
 }
 POINTS, TEST = "points possible", "student, test"  # in Canvas's first column: of rows that are nobody
+OF_NO_ID = '/\\"'  # which lead to another folder, or end a text in one of nbgrader's scripts
+MARKUP = str.maketrans("<>", "__")  # Attack: a name that is HTML; not all of nbgrader's pages make plain text of it
 TESTER = re.compile(r"[0-9a-f]{40}")  # the login that Canvas gives its test student
 
 
@@ -128,7 +130,8 @@ def people(table: Table) -> list[Person | None]:
         if whole and not found["last_name"]:
             last, comma, first = whole.partition(",")
             found["first_name"], found["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
-        return Person(**{name: printable(text.strip()) for name, text in found.items()}, lms_user_id=lms)
+        plain = {name: printable(text.strip()).translate(MARKUP) for name, text in found.items()}
+        return Person(**plain, lms_user_id=lms)
 
     return [person(row) for row in table.rows]
 
@@ -151,7 +154,7 @@ def enrol(gradebook: Gradebook, path: Path) -> list[Person]:
     for one in listed:
         if not one.id:
             raise Failed(f"{path}: {one.first_name} {one.last_name} has no student_id, login or e-mail address.")
-        if why := unusable(one.id) or ("It contains a /." if set(one.id) & set("/\\") else None):
+        if why := unusable(one.id) or (f"It contains one of {OF_NO_ID}." if set(one.id) & set(OF_NO_ID) else None):
             raise Failed(f"{path}: no folder can be called {one.id!r}. {why}")
         if seen.setdefault(one.id, one) != one:
             raise Failed(f"{path}: two students are called {one.id!r}.")

@@ -191,14 +191,22 @@ class SubmissionExporter(NotebookExporter):
     def _graded(self, request: dict[str, Any]) -> str:
         """The text of a graded notebook."""
         judged: dict[str, Any] = {}
+        noted: list[dict[str, str]] = []
         run_s = sum(one.total_timeout for one in self._preprocessors if isinstance(one, JudgedExecute))
-        less = {**request, "judged": judged}  # filled while the first request is on its way
+        less = {**request, "judged": judged, "noted": noted}  # filled while the first request is on its way
         requests = (
             ({**request, "look": True}, self.grader_s + run_s),
             ({**less, "look": True}, self.grader_s),
             ({**less, "look": False}, self.grader_s),
         )
-        return self._units.first_answer(requests, lambda told: judged.update({told["grade_id"]: told}))
+
+        def heard(told: dict[str, Any]) -> None:
+            if verdict := told.get("judged"):
+                judged[verdict["grade_id"]] = verdict
+            else:
+                noted.append(told["noted"])
+
+        return self._units.first_answer(requests, heard)
 
     def _set_up(self) -> tuple[Config, list[WarmParent | None]]:
         """What a unit has from where it was forked: the configuration, and what kernels are forked from."""
@@ -211,7 +219,7 @@ class SubmissionExporter(NotebookExporter):
     def _grade(self, request: dict[str, Any], say: Say) -> str:
         """Read, run, judge and write one notebook; `look` and `why` say what of it is left out."""
         given, target, file = request["resources"], Path(request["folder"]), Path(request["source"])
-        ended = {"why": request["why"], "judged": request["judged"]} if request["why"] else None
+        ended = {key: request[key] for key in ("why", "judged", "noted")} if request["why"] else None
         name, source = given["nbgrader"]["notebook"], file.parent
         notebook, remarks = new_notebook(), []
         if request["look"]:
@@ -234,7 +242,7 @@ class SubmissionExporter(NotebookExporter):
             notebook.cells.insert(0, make_cell("markdown", sentence))
         for one in self._preprocessors:
             if isinstance(one, JudgedExecute):
-                one.on_judged, one.seed = say, request["seed"]
+                one.say, one.seed = say, request["seed"]
         resources = {
             **given,
             NOTED: remarks,

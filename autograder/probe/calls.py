@@ -24,12 +24,12 @@ KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may kee
 def answer(request: bytes, target: Any) -> bytes:
     """Do what a packed request asks with `target`, the student's function or class, and pack what happened.
 
-    Three requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
+    Four requests exist. `{"do": "describe", "builds": [arguments…]}` constructs the class with each list of
     arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
     and, where a case gives a cotangent, differentiates, every case on an object of its own.
     `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
-    per build or case. `{"do": "each", "asks": […]}` holds several of these, each with its own time, and the reply is
-    that to the first, and then that to the next. Once one has run out of time, nothing more is done.
+    per build or case. `{"do": "each", "asks": […]}` holds several of the others, each with its own time, and the reply
+    is that to the first, and then that to the next. Once one has run out of time, nothing more is done.
 
     `"forbidden"` lists operations, as `kernels` does, that raise `Forbidden` until the reply's bytes are made.
     """
@@ -174,6 +174,10 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
             arrays and tensors filled anew; `"training"`: in training mode, where a case does not say itself;
             `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its inputs moved there
             after it was built; `"default"`: PyTorch's default dtype, else that of the case.
+
+    Returns:
+        what is replied of a result; also which input the call has `"changed"`, and whether what an earlier call on a
+        shared object had returned is `"rewritten"`.
     """
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
     torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
@@ -203,11 +207,30 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [other(value) for value in inputs[:1]]}
     used = "build" in case and not call.training  # as a trained model is: without gradients
+    given = [_copied(value) if isinstance(value, torch.Tensor | np.ndarray) else None for value in inputs]
     with torch.set_grad_enabled(not used):
-        result = _result(_called(call, inputs, weights, case), case)[0]
+        reply, parts = _result(_called(call, inputs, weights, case), case)
     if how.get("shared") and empty_caches(inputs):
         raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
-    return result
+    both = zip(given, inputs, strict=True)
+    reply["changed"] = next(
+        (n for n, (before, now) in enumerate(both) if before is not None and not _equal(before, now)), None
+    )
+    if how.get("shared"):
+        reply["rewritten"] = not all(_equal(*pair) for pair in objects.get("results", ()))
+        others = [*inputs, *weights.values(), *(call.buffers() if isinstance(call, nn.Module) else ())]
+        lent = {value.untyped_storage().data_ptr() for value in others if isinstance(value, torch.Tensor)}
+        own = [part for part in parts if part.untyped_storage().data_ptr() not in lent]
+        objects["results"] = [(part, part.detach().clone()) for part in own]
+    return reply
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two arrays or tensors hold the same; NaN is the same as NaN."""
+    one, other = (
+        torch.from_numpy(value) if isinstance(value, np.ndarray) else value.detach() for value in (one, other)
+    )
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def other(value: Any) -> Any:

@@ -17,7 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .wire import MAX_NAMES, MAX_TEXT, array
+from .wire import MAX_LINES, MAX_NAMES, MAX_TEXT, TOO_SLOW, array
 
 MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
@@ -199,7 +199,7 @@ def filled() -> Generator[None]:
 def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
     printed = io.StringIO()
-    reply: dict[str, Any] = {"error": {"type": "TooSlow", "message": f"{watchdog.seconds:g}", "lines": []}}
+    reply: dict[str, Any] = {"error": {"type": TOO_SLOW, "message": f"{watchdog.seconds:g}", "lines": []}}
     try:
         if not watchdog.barked:
             with (
@@ -292,4 +292,4 @@ def _describe_error(error: BaseException) -> dict[str, Any]:
         if os.path.dirname(path) != probe and not path.startswith((*libraries, "<frozen")):
             lines.append(f"line {frame.lineno}, in {frame.name}: {frame.line or ''}".removesuffix(": "))
     message = str(error) if not isinstance(error, RecursionError) else "the code calls itself without end"
-    return {"type": type(error).__name__, "message": message[:MAX_TEXT], "lines": lines[-6:]}
+    return {"type": type(error).__name__, "message": message[:MAX_TEXT], "lines": lines[-MAX_LINES:]}

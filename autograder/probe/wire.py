@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything else is converted or refused
+OF_TORCH = frozenset(getattr(torch, name) for name in DTYPES)
 NAMES = {np.dtype(name): name for name in DTYPES}  # NumPy takes longer to make a name than JSON to write it
 MAX_ELEMENTS = 1_000_000  # of one array
 MAX_AXES = 16  # of one array
@@ -22,6 +23,8 @@ MAX_PARTS = 100  # of one result
 MAX_TEXT = 4_000  # characters of one error message, traceback or printed text
 MAX_NAMES = 500  # parameters, operations and the like in one list
 MAX_NAME = 300  # characters of a parameter's name
+MAX_LINES = 6  # of the student's own code that an error shows
+TOO_SLOW = "TooSlow"  # the type of error of what did not end; the message is after how many seconds
 
 
 def pack(message: Any) -> bytes:
@@ -94,6 +97,6 @@ def unpack(data: bytes) -> Any:
 def array(tensor: torch.Tensor) -> np.ndarray:
     """The numbers of a tensor as they are now, in memory that nobody else has, and as no subclass of an array."""
     tensor = tensor.detach().cpu()
-    if tensor.dtype not in (torch.float64, torch.float32, torch.int64, torch.bool):
+    if tensor.dtype not in OF_TORCH:
         tensor = tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
     return np.array(tensor.numpy(), order="C")

@@ -7,7 +7,7 @@ read in others.
 """
 
 from autograder.exercise import Roles
-from autograder.reading.effects import Answers, Gradients, Run, by_effect, cotangent
+from autograder.reading.effects import Answers, Behaviour, Gradients, by_effect, cotangent
 from autograder.reading.names import (
     BETA,
     GAMMA,
@@ -30,12 +30,12 @@ __all__ = [
     "BETA",
     "GAMMA",
     "Answers",
+    "Behaviour",
     "Gradients",
     "Parameters",
     "Place",
     "Recipe",
     "Roles",
-    "Run",
     "Unit",
     "absent",
     "by_effect",

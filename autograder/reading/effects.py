@@ -12,9 +12,8 @@ from torch import Tensor
 
 from autograder.exercise import Parameter, Role, Roles, Weights
 from autograder.reading.grouping import Grouping, groupings
-from autograder.reading.names import Parameters, numbers
+from autograder.reading.names import SHIFT, Parameters, numbers
 from autograder.reading.places import (
-    SHIFT,
     VECTORS,
     Key,
     Place,
@@ -29,7 +28,7 @@ from autograder.reading.places import (
 from autograder.reading.recipes import Recipe, recipe_of
 
 Gradients = Mapping[str, np.ndarray | None]
-Run = Callable[[Mapping[str, np.ndarray]], tuple[np.ndarray, Gradients] | None]
+Behaviour = Callable[[Mapping[str, np.ndarray]], tuple[np.ndarray, Gradients] | None]
 Answers = Callable[[Weights], Tensor]
 _Given = dict[tuple[Answers, bytes, bool], np.ndarray | None]  # by the numbers, and whether it is the gradient
 MAX_RUNS = 30
@@ -40,7 +39,7 @@ MAX_STEPS = 100_000  # pieces that are compared in all; right answers have taken
 
 
 def by_effect(
-    parameters: Parameters, roles: Roles, run: Run, answers: Sequence[Answers], *, named: bool = False
+    parameters: Parameters, roles: Roles, run: Behaviour, answers: Sequence[Answers], *, named: bool = False
 ) -> Recipe | None:
     """Find out which parameter is what by what each does.
 
@@ -62,7 +61,7 @@ def by_effect(
     return None
 
 
-def _searches(parameters: Parameters, roles: Roles, run: Run) -> Iterator["_Search"]:
+def _searches(parameters: Parameters, roles: Roles, run: Behaviour) -> Iterator["_Search"]:
     """The ways to begin: with the parameters as they are, then put together or cut, which may cost so many runs."""
     first, *others = groupings(parameters, roles)
     steps, given = itertools.repeat(None, MAX_STEPS), _Given()
@@ -115,7 +114,7 @@ class _Search:
         self,
         parameters: Parameters,
         roles: Roles,
-        run: Run,
+        run: Behaviour,
         grouping: Grouping,
         sooner: bool,
         steps: Iterator[None],

@@ -59,8 +59,13 @@ WORDS = {
 
 def role_of(name: str) -> str | None:
     """The role that a parameter's name speaks of: "q", "k", "v", "qkv", "o", or None."""
-    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
-    return next((role for role, known in WORDS.items() if known.intersection(words)), None)
+    words = words_in(name)
+    return next((role for role, known in WORDS.items() if known & words), None)
+
+
+def words_in(name: str) -> set[str]:
+    """The words of a name, in lower case: those of `wQuery`, of `w_query` and of `w.query` are the same."""
+    return set(re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()))
 
 
 def four_maps(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
@@ -91,8 +96,9 @@ def four_maps(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> 
     yield {role: torch.cat(pieces) for role, pieces in grouped.items()}
 
 
-GAMMA = {"gamma", "g", "weight", "scale", "gain", "alpha", "a", "a_2"}
-BETA = {"beta", "b", "bias", "shift", "offset", "b_2"}
+# What γ and β are called: words that are believed even where effects are seen, and others that may mean anything.
+GAIN, SHIFT = {"gamma", "weight", "scale", "gain"}, {"beta", "bias", "shift", "offset"}
+GAMMA, BETA = GAIN | {"g", "alpha", "a", "a_2"}, SHIFT | {"b", "b_2"}
 
 
 def gain_and_shift(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
@@ -335,14 +341,11 @@ def _permuted(found: Sequence[Unit], roles: Sequence[str]) -> Iterator[dict[str,
         found = [unit for _, unit in sorted(zip(numbers, found, strict=True), key=lambda pair: pair[0])]
 
     def surprise(order: tuple[str, ...]) -> int:
-        return -sum(bool(HINTS.get(role, set()) & _words(unit)) for role, unit in zip(order, found, strict=False))
+        words = (words_in(unit.name.rpartition(".")[2]) for unit in found)
+        return -sum(bool(HINTS.get(role, set()) & own) for role, own in zip(order, words, strict=False))
 
     for order in sorted(itertools.permutations(roles), key=surprise):  # stable: as declared, where names say nothing
         yield dict(zip(order, found, strict=False))
-
-
-def _words(unit: Unit) -> set[str]:
-    return set(re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", unit.name.rpartition(".")[2]).lower()))
 
 
 def _blocks(found: Sequence[Unit], layers: int) -> list[str]:

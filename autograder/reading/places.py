@@ -14,7 +14,7 @@ from torch import nn
 from torch.func import functional_call
 
 from autograder.exercise import Build, Inputs, Parameter, Role, Roles, Weights
-from autograder.reading.names import Parameters, role_of
+from autograder.reading.names import GAIN, SHIFT, Parameters, role_of
 
 
 @functools.cache
@@ -214,7 +214,6 @@ def attention_map(kind: str) -> str | None:
 
 
 VECTORS = ("bias", "gamma", "beta", "class_token")
-GAIN, SHIFT = {"gamma", "weight", "scale", "gain"}, {"beta", "bias", "shift", "offset"}
 
 
 def last_word(parameter: Parameter) -> str:

@@ -82,8 +82,7 @@ def mnist(root: str | Path | None = None, download: bool = True) -> FullDigits:
             raise ValueError("as many labels as images expected")
         return train, test
 
-    instead = "Go on with embedded_digits(), which needs no network"
-    train, test = read_or_download("MNIST", root / "MNIST" / "raw", RAW_FILES, read, download, instead)
+    train, test = read_or_download("MNIST", root / "MNIST" / "raw", RAW_FILES, read, download)
     split = hold_out(unit_images(train.data.unsqueeze(1)), train.targets)
     return FullDigits(*split, unit_images(test.data.unsqueeze(1)), test.targets)
 

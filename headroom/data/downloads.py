@@ -12,9 +12,7 @@ PATIENCE = 20.0  # seconds without an answer after which a download counts as re
 Data = TypeVar("Data")
 
 
-def read_or_download(
-    name: str, folder: Path, files: Sequence[str], read: Callable[[], Data], download: bool, instead: str
-) -> Data:
+def read_or_download(name: str, folder: Path, files: Sequence[str], read: Callable[[], Data], download: bool) -> Data:
     """Return what `read` returns, or raise an error that says why it cannot, and how to go on.
 
     Args:
@@ -23,7 +21,6 @@ def read_or_download(
         files: their names.
         read: reads them, through torchvision, and downloads them first if `download` is True.
         download: whether missing files may be downloaded.
-        instead: how to go on without a network: the beginning of a sentence.
 
     Raises:
         ConnectionError: files are missing and cannot be downloaded.
@@ -34,6 +31,7 @@ def read_or_download(
     def missing() -> bool:
         return not all((folder / file).is_file() for file in files)
 
+    instead = "Go on with embedded_digits(), which needs no network"
     go_on = f"{instead}, or put {', '.join(files)} (unpacked) into {folder}"
     if not download and missing():
         raise FileNotFoundError(f"{name} is not in {folder}, and download=False. {go_on}")

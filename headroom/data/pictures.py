@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -9,6 +10,9 @@ from tqdm.auto import tqdm
 
 from headroom.data.digits import Digits, hold_out, unit_images
 from headroom.data.downloads import DOWNLOADS, read_or_download
+
+if TYPE_CHECKING:
+    from torchvision.datasets import ImageFolder
 
 CIFAR_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")
 MOST_BYTES = 8 * 2**30  # of a folder's pictures as tensors: more asks for a loop that reads them from the disk
@@ -59,8 +63,7 @@ def cifar10(root: str | Path | None = None, download: bool = True) -> FullPictur
     def read() -> tuple[CIFAR10, CIFAR10]:
         return CIFAR10(root, train=True, download=download), CIFAR10(root, train=False, download=False)
 
-    instead = "Go on with embedded_digits(), which needs no network"
-    train, test = read_or_download("CIFAR-10", root / "cifar-10-batches-py", CIFAR_FILES, read, download, instead)
+    train, test = read_or_download("CIFAR-10", root / "cifar-10-batches-py", CIFAR_FILES, read, download)
     train_images, test_images = (  # torchvision has the channels last
         unit_images(torch.from_numpy(part.data).permute(0, 3, 1, 2).contiguous()) for part in (train, test)
     )
@@ -106,7 +109,7 @@ def image_folder(root: str | Path, image_size: int) -> Pictures:
     return Pictures(*_read(train, image_size), *_read(val, image_size), tuple(train.classes))
 
 
-def _read(folder, image_size: int) -> tuple[Tensor, Tensor]:
+def _read(folder: "ImageFolder", image_size: int) -> tuple[Tensor, Tensor]:
     """All pictures of a torchvision `ImageFolder`, `(n, 3, image_size, image_size)`, and their labels, `(n,)`."""
     from torchvision.transforms import functional as F
 

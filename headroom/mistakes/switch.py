@@ -1,8 +1,9 @@
 """A mistake that can be switched on: what it is called, in which parts it can be made, and how it is made there."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -22,6 +23,8 @@ class Switch:
         kinds: classes of the parts of a model in which it can be made; exactly these, not what is derived from them.
         make: makes it in such a part.
         possible: whether it would change anything in this part of this model.
+        tokens: where tokens are others than in the right model: "no_class", an image has no [class]; "class_last",
+            [class] comes after the patches; "own_keys", a decoder's keys are its own tokens.
     """
 
     fact: str
@@ -30,6 +33,7 @@ class Switch:
     kinds: tuple[type[nn.Module], ...]
     make: Make
     possible: Callable[[Any, nn.Module], bool] = lambda part, model: True
+    tokens: Literal["", "no_class", "class_last", "own_keys"] = ""
 
     @property
     def name(self) -> str:
@@ -53,6 +57,15 @@ class Switch:
     def parts(self, model: nn.Module) -> list[nn.Module]:
         """The parts of `model`, or the model itself, in which this mistake can be made."""
         return [part for part in model.modules() if kind(part) in self.kinds and self.possible(part, model)]
+
+
+def check_exclusive(chosen: Sequence[Switch]) -> None:
+    """Raise a ValueError if two mistakes exclude each other."""
+    for one, other in itertools.combinations(chosen, 2):
+        if one.slot == other.slot:
+            raise ValueError(
+                f"{one.name!r} and {other.name!r} exclude each other: both change the same line; choose one"
+            )
 
 
 def become(part: nn.Module, wrong: type) -> None:

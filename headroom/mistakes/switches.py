@@ -13,7 +13,7 @@ import inspect
 from torch import Tensor, nn
 
 from headroom.mistakes import wrong_attention, wrong_layers
-from headroom.mistakes.switch import Switch, become, becomes, kind, on_part
+from headroom.mistakes.switch import Switch, become, becomes, check_exclusive, kind, on_part
 from headroom.reference import (
     CPVT,
     PVT,
@@ -60,12 +60,7 @@ def broken(model: nn.Module, *names: str) -> nn.Module:
             fault = "is not a known mistake" if name not in MISTAKES else f"cannot be made in a {kind(model).__name__}"
             possible = [switch.name for switch in MISTAKES.values() if switch.applies(model)]
             raise ValueError(f"{name!r} {fault}; those that can be made there: {', '.join(possible) or 'none'}")
-    for switch in chosen:
-        for other in chosen:
-            if switch is not other and switch.slot == other.slot:
-                raise ValueError(
-                    f"{switch.name!r} and {other.name!r} exclude each other: both change the same line; choose one"
-                )
+    check_exclusive(chosen)
     wrong = copy.deepcopy(model)
     for switch in chosen:
         for part in switch.parts(wrong):
@@ -163,33 +158,11 @@ _LIST = (
         on_part("attend", wrong_attention.OverHeads),
     ),
     Switch(
-        "scaled_dot_product_attention.q_for_v",
-        "Attention",
-        "project",
-        SELF_ATTENTION,
-        becomes(wrong_attention.QForV),
+        "scaled_dot_product_attention.q_for_v", "Attention", "project", SELF_ATTENTION, becomes(wrong_attention.QForV)
     ),
-    Switch(
-        "scaled_dot_product_attention.k_for_v",
-        "Attention",
-        "project",
-        ATTENTION,
-        becomes(wrong_attention.KForV),
-    ),
-    Switch(
-        "project_qkv.shared_qk",
-        "Attention",
-        "project",
-        ATTENTION,
-        becomes(wrong_attention.SharedQK),
-    ),
-    Switch(
-        "project_qkv.shared_qkv",
-        "Attention",
-        "project",
-        ATTENTION,
-        becomes(wrong_attention.SharedQKV),
-    ),
+    Switch("scaled_dot_product_attention.k_for_v", "Attention", "project", ATTENTION, becomes(wrong_attention.KForV)),
+    Switch("project_qkv.shared_qk", "Attention", "project", ATTENTION, becomes(wrong_attention.SharedQK)),
+    Switch("project_qkv.shared_qkv", "Attention", "project", ATTENTION, becomes(wrong_attention.SharedQKV)),
     Switch(
         "multi_head_self_attention.sliced",
         "Attention",
@@ -198,13 +171,7 @@ _LIST = (
         becomes(wrong_attention.Sliced),
         _several_heads,
     ),
-    Switch(
-        "multi_head_self_attention.unregistered",
-        "Attention",
-        "registered",
-        ATTENTION,
-        wrong_attention.unregister,
-    ),
+    Switch("multi_head_self_attention.unregistered", "Attention", "registered", ATTENTION, wrong_attention.unregister),
     Switch(
         "multi_head_self_attention.view_split",
         "Attention",
@@ -229,13 +196,7 @@ _LIST = (
         becomes(wrong_attention.Averaged),
         _several_heads,
     ),
-    Switch(
-        "multi_head_self_attention.no_output",
-        "Attention",
-        "output",
-        ATTENTION,
-        becomes(wrong_attention.NoOutput),
-    ),
+    Switch("multi_head_self_attention.no_output", "Attention", "output", ATTENTION, becomes(wrong_attention.NoOutput)),
     Switch(
         "scaled_dot_product_attention.mask_ignored",
         "Masks",
@@ -298,28 +259,11 @@ _LIST = (
         "memory",
         (DecoderBlock,),
         on_part("cross_attention", wrong_attention.OwnMemory),
+        tokens="own_keys",
     ),
-    Switch(
-        "model.no_positions",
-        "Positions",
-        "rows",
-        POSITIONS,
-        becomes(wrong_layers.NoPositions),
-    ),
-    Switch(
-        "positional_encoding.by_batch",
-        "Positions",
-        "rows",
-        POSITIONS,
-        becomes(wrong_layers.ByBatch),
-    ),
-    Switch(
-        "sinusoidal_encoding.floored",
-        "Positions",
-        "exponent",
-        (PositionalEncoding,),
-        wrong_layers.floor,
-    ),
+    Switch("model.no_positions", "Positions", "rows", POSITIONS, becomes(wrong_layers.NoPositions)),
+    Switch("positional_encoding.by_batch", "Positions", "rows", POSITIONS, becomes(wrong_layers.ByBatch)),
+    Switch("sinusoidal_encoding.floored", "Positions", "exponent", (PositionalEncoding,), wrong_layers.floor),
     Switch(
         "vit.class_without_position",
         "Positions",
@@ -328,69 +272,17 @@ _LIST = (
         becomes(wrong_layers.ClassWithoutPosition),
         _has_class,
     ),
+    Switch("layer_norm.over_batch", "LayerNorm", "axis", NORM, becomes(wrong_layers.OverBatch)),
+    Switch("layer_norm.over_tokens", "LayerNorm", "axis", NORM, becomes(wrong_layers.OverTokens)),
     Switch(
-        "layer_norm.over_batch",
-        "LayerNorm",
-        "axis",
-        NORM,
-        becomes(wrong_layers.OverBatch),
+        "layer_norm.over_tokens_and_features", "LayerNorm", "axis", NORM, becomes(wrong_layers.OverTokensAndFeatures)
     ),
-    Switch(
-        "layer_norm.over_tokens",
-        "LayerNorm",
-        "axis",
-        NORM,
-        becomes(wrong_layers.OverTokens),
-    ),
-    Switch(
-        "layer_norm.over_tokens_and_features",
-        "LayerNorm",
-        "axis",
-        NORM,
-        becomes(wrong_layers.OverTokensAndFeatures),
-    ),
-    Switch(
-        "layer_norm.root_mean_square",
-        "LayerNorm",
-        "centre",
-        NORM,
-        becomes(wrong_layers.RootMeanSquare),
-    ),
-    Switch(
-        "layer_norm.not_centred",
-        "LayerNorm",
-        "centre",
-        NORM,
-        becomes(wrong_layers.NotCentred),
-    ),
-    Switch(
-        "layer_norm.unbiased",
-        "LayerNorm",
-        "variance",
-        NORM,
-        becomes(wrong_layers.Unbiased),
-    ),
-    Switch(
-        "layer_norm.eps_outside",
-        "LayerNorm",
-        "root",
-        NORM,
-        becomes(wrong_layers.EpsOutside),
-    ),
-    Switch(
-        "layer_norm.no_eps",
-        "LayerNorm",
-        "root",
-        NORM,
-        becomes(wrong_layers.NoEps),
-    ),
-    Switch(
-        "layer_norm.no_root",
-        "LayerNorm",
-        "root",
-        NORM,
-        becomes(wrong_layers.NoRoot),
-    ),
+    Switch("layer_norm.root_mean_square", "LayerNorm", "centre", NORM, becomes(wrong_layers.RootMeanSquare)),
+    Switch("layer_norm.not_centred", "LayerNorm", "centre", NORM, becomes(wrong_layers.NotCentred)),
+    Switch("layer_norm.unbiased", "LayerNorm", "variance", NORM, becomes(wrong_layers.Unbiased)),
+    Switch("layer_norm.eps_outside", "LayerNorm", "root", NORM, becomes(wrong_layers.EpsOutside)),
+    Switch("layer_norm.no_eps", "LayerNorm", "root", NORM, becomes(wrong_layers.NoEps)),
+    Switch("layer_norm.no_root", "LayerNorm", "root", NORM, becomes(wrong_layers.NoRoot)),
     Switch(
         "encoder_block.residual_of_norm",
         "Blocks",
@@ -399,20 +291,8 @@ _LIST = (
         becomes(wrong_layers.ResidualOfNorm),
         lambda block, model: block.pre_norm,
     ),
-    Switch(
-        "model.no_residual",
-        "Blocks",
-        "residual",
-        BLOCKS,
-        becomes(wrong_layers.NoResidual),
-    ),
-    Switch(
-        "model.no_feed_forward",
-        "Blocks",
-        "feed_forward",
-        (FeedForward,),
-        becomes(wrong_layers.NoFeedForward),
-    ),
+    Switch("model.no_residual", "Blocks", "residual", BLOCKS, becomes(wrong_layers.NoResidual)),
+    Switch("model.no_feed_forward", "Blocks", "feed_forward", (FeedForward,), becomes(wrong_layers.NoFeedForward)),
     Switch(
         "vit.repeated_block",
         "Blocks",
@@ -429,13 +309,7 @@ _LIST = (
         on_part("norm", wrong_layers.Skipped),
         lambda stack, model: kind(stack.norm) is LayerNorm,
     ),
-    Switch(
-        "model.plain_reshape",
-        "Images",
-        "patches",
-        (PatchEmbedding,),
-        becomes(wrong_layers.PlainReshape),
-    ),
+    Switch("model.plain_reshape", "Images", "patches", (PatchEmbedding,), becomes(wrong_layers.PlainReshape)),
     Switch(
         "model.no_class_token",
         "Images",
@@ -443,6 +317,7 @@ _LIST = (
         (ViT,),
         becomes(wrong_layers.NoClassToken),
         _has_class,
+        tokens="no_class",
     ),
     Switch(
         "vit.class_at_the_end",
@@ -451,6 +326,7 @@ _LIST = (
         (ViT,),
         becomes(wrong_layers.ClassAtTheEnd),
         _has_class,
+        tokens="class_last",
     ),
     Switch(
         "model.softmax_twice",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from headroom.reference.attention import Attention
 from headroom.reference.cache import KeyValueCache
 from headroom.reference.language_model import LanguageModel
+from headroom.reference.multihead import check_heads
 from headroom.reference.norm import RMSNorm
 from headroom.reference.rotary import check_width, rotate
 
@@ -49,8 +50,7 @@ class GroupedQueryAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, n_groups: int):
         super().__init__()
-        if n_heads < 1 or d_model % n_heads:
-            raise ValueError(f"d_model={d_model} does not divide into n_heads={n_heads} equal heads")
+        check_heads(d_model, n_heads)
         if n_groups < 1 or n_heads % n_groups:
             raise ValueError(f"n_heads={n_heads} does not divide into n_groups={n_groups} equal groups")
         self.d_head = d_model // n_heads

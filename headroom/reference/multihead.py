@@ -21,8 +21,7 @@ class MultiHeadSelfAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, dropout: float = 0.0):
         super().__init__()
-        if n_heads < 1 or d_model % n_heads:
-            raise ValueError(f"d_model={d_model} does not divide into n_heads={n_heads} equal heads")
+        check_heads(d_model, n_heads)
         self.n_heads = n_heads
         self.w_q = nn.Linear(d_model, d_model)  # all heads' query maps in one matrix; the same for k and v
         self.w_k = nn.Linear(d_model, d_model)
@@ -68,3 +67,9 @@ class CrossAttention(MultiHeadSelfAttention):
         k, v = self.split_heads(self.w_k(memory)), self.split_heads(self.w_v(memory))  # (batch, heads, n_keys, d_head)
         heads = self.attend(q, k, v, mask)
         return self.w_o(self.merge_heads(heads))
+
+
+def check_heads(d_model: int, n_heads: int) -> None:
+    """Raise a ValueError unless `d_model` divides into `n_heads` equal heads."""
+    if n_heads < 1 or d_model % n_heads:
+        raise ValueError(f"d_model={d_model} does not divide into n_heads={n_heads} equal heads")

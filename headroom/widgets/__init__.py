@@ -12,10 +12,10 @@ What every widget here keeps to, so that a reader who knows one knows them all:
 - **A folder each**: `__init__.py` is the widget in Python; the rest is its front end, ES modules and a style sheet.
   `data.js` (in some under another name) holds the numbers and the arithmetic, `words.js` says what is shown,
   `parts.js` makes the elements, `paint.js` the pictures, and `view.js` binds them to what the reader chooses. What
-  several widgets need is in kernel/, base.py and shared.py. Data and words need no browser: tests/front_ends/ runs them
-  in Node.js. anywidget loads one text as one module, so `shared.front_end` puts a front end's files into one. No import
-  is left to be fetched: an import of a `data:` address would need a Content-Security-Policy that allows it, and every
-  page has its own.
+  several widgets need is in kernel/, base.py, checks.py and shared.py. Data and words need no browser:
+  tests/front_ends/ runs them in Node.js. anywidget loads one text as one module, so `shared.front_end` puts a front
+  end's files into one. No import is left to be fetched: an import of a `data:` address would need a
+  Content-Security-Policy that allows it, and every page has its own.
 - **Choices are declared once**, in Python: `layer = index(lambda self: self._n_layers)`. That makes the trait, its
   check, a field of `selection`, and the name in the front end (`_choices`).
 - **Without its Python** a widget goes on, says so (`[data-part=lost]`), and is saved as long as an output shows it.

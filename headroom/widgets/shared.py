@@ -1,9 +1,9 @@
-"""What every widget needs in Python: its front end as one text, numbers as bytes, arguments checked in sentences."""
+"""What every widget needs in Python: its front end as one text, numbers as bytes, models called."""
 
 import inspect
 import operator
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import traitlets as t
 
+from headroom.figures import ArrayLike
 from headroom.reference import attention_maps
 
 HERE = Path(__file__).parent
@@ -21,7 +22,6 @@ IMPORT = re.compile(r'^import \{(?P<names>[^}]*)\} from "(?P<file>\.[^"]*)";\n',
 EXPORT = re.compile(r"^export (?=(?:function|const|class) (\w+))", re.MULTILINE)
 U16_MAX = 2**16 - 1
 
-ArrayLike = np.ndarray | torch.Tensor | Sequence[Any]
 Proposal = dict[str, Any]  # what traitlets tells a validator: {"trait", "value", …}
 Change = dict[str, Any]  # … and an observer: {"name", "old", "new", …}
 
@@ -80,11 +80,6 @@ def quantise(weights: np.ndarray) -> bytes:
     return np.clip(steps, 0, U16_MAX, out=steps).astype("<u2").tobytes()
 
 
-def dequantise(buffer: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """The weights that the browser sees: `quantise`'s buffer as float32 of the given shape."""
-    return (np.frombuffer(buffer, dtype="<u2").reshape(shape) / U16_MAX).astype(np.float32)
-
-
 def as_array(name: str, value: ArrayLike) -> np.ndarray:
     """`value` as an array on the CPU, whatever device, gradient or floating-point width it comes with.
 
@@ -103,20 +98,6 @@ def as_array(name: str, value: ArrayLike) -> np.ndarray:
     return array
 
 
-def check_finite(name: str, array: np.ndarray) -> None:
-    """Raise a ValueError that says where the first NaN or infinite value is, if there is one."""
-    with np.errstate(invalid="ignore"):  # ∞ − ∞ is what is looked for here
-        if np.isfinite(array.sum()):  # far quicker than looking at each; a finite sum has finite terms
-            return
-    bad = ~np.isfinite(array)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {where}; "
-            "every value must be finite"
-        )
-
-
 def as_index(name: str, value: int, size: int) -> int:
     """`value` as an index from 0, negative ones counted from the end as in a list.
 
@@ -132,15 +113,6 @@ def as_index(name: str, value: int, size: int) -> int:
     return index % size
 
 
-def check_unit(name: str, array: np.ndarray) -> None:
-    """Raise a ValueError unless every value lies in [0, 1], as pixels do here; it guesses what was forgotten."""
-    check_finite(name, array)
-    low, high = float(array.min()), float(array.max())
-    if low < 0 or high > 1:
-        hint = "; divide bytes by 255" if low >= 0 and high > 2 else "; undo the normalisation first"
-        raise ValueError(f"{name} has values from {low:g} to {high:g}; they must lie in [0, 1]{hint}")
-
-
 @contextmanager
 def trait_errors() -> Generator[None]:
     """Within the block a ValueError becomes a TraitError: the only kind on which traitlets takes a change back."""
@@ -148,24 +120,6 @@ def trait_errors() -> Generator[None]:
         yield
     except ValueError as error:
         raise t.TraitError(str(error)) from None
-
-
-@contextmanager
-def looking_at(model: torch.nn.Module) -> Generator[torch.device]:
-    """Within the block `model` is in eval mode and keeps no gradients; afterwards all its parts are as they were.
-
-    Yields:
-        the device that the model is on.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    parameter = next(model.parameters(), None)
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield parameter.device if parameter is not None else torch.device("cpu")
-    finally:
-        for module, training in modes:  # one by one: parts of a model may be frozen in a mode of their own
-            module.training = training
 
 
 def call_with_attention(model: torch.nn.Module, images: torch.Tensor) -> Any:
@@ -182,11 +136,8 @@ def call_with_attention(model: torch.nn.Module, images: torch.Tensor) -> Any:
     return (logits, *maps.values()) if len(maps) == 1 else logits
 
 
-def check_pair(answer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """The answer of `call_with_attention`; TypeError unless it is logits and attention."""
-    if not (isinstance(answer, tuple) and len(answer) == 2):
-        raise TypeError(
-            f"the model returned {type(answer).__name__}; it must return a pair (logits, attention) when called with "
-            "return_attention=True, or hold one stack of headroom.reference's attentions"
-        )
-    return answer
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Over the last axis; NaN where a row has no finite score, and no warning about it."""
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return powers / powers.sum(axis=-1, keepdims=True)

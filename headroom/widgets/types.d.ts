@@ -421,7 +421,8 @@ export namespace DigitPad {
     side: number;
     has_class: boolean;
     labels: number[] | null;
-    mistakes: [name: string, group: string, title: string, sentence: string][];
+    /** `tokens`: where a mistake changes what is read, "no_class" or "class_last". */
+    mistakes: [name: string, group: string, title: string, sentence: string, tokens: string][];
     /** Of the model's weights, in their order in `_weights`; none where the page cannot compute this model. */
     tensors: [name: string, size: number][];
     eps: number;

@@ -1,6 +1,7 @@
 """Answers as students write them: full marks for those in `right_*.py`, none that are full for those in `wrong_*.py`.
 
-The first right answer to an exercise is the one that the suite switches mistakes on in.
+A file is for a lab, or for an exercise of it: `wrong_LAB_N_NAME.py`, numbered as the lab has them. The first right
+answer to an exercise is the one that the suite switches mistakes on in.
 """
 
 import importlib

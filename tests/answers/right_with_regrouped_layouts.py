@@ -11,7 +11,8 @@ from torch import nn
 
 from tests.answers import answers
 from tests.answers.right_vit import reshape_permute
-from tests.answers.right_with_other_layouts import BlockAround, EncoderAround, attend, cut, glue, number, zeros
+from tests.answers.right_with_other_layouts import BlockAround, as_answer, attend, cut, glue, number, zeros
+from tests.answers.right_with_other_model_layouts import EncoderAround
 
 
 def with_one(x, last=True):
@@ -202,14 +203,11 @@ class InOneVectorWithoutBias(Attention):
         return x @ q, memory @ k, memory @ v, lambda heads: heads @ o + bias
 
 
-def as_answer(exercise, name, base, **members):
-    globals()[name] = answers(exercise)(type(name, (base,), {"__module__": __name__, **members}))
-
-
 for style in (RowByRow, BiasesInMatrices, FusedWithBias, InOneVector, InOneVectorWithoutBias):
-    as_answer("MultiHeadSelfAttention", f"Self{style.__name__}", style)
+    as_answer(globals(), "MultiHeadSelfAttention", f"Self{style.__name__}", style)
 for style in (RowByRow, BiasesInMatrices, InOneVector):
     as_answer(
+        globals(),
         "CrossAttention",
         f"Cross{style.__name__}",
         style,
@@ -314,5 +312,5 @@ class BlockOfUnits(BlockAround):
 
 
 for style in (HalfBlock, BlockOfUnits):
-    as_answer("EncoderBlock", f"Single{style.__name__}", style)
-as_answer("Encoder", "StackOfHalfBlock", EncoderAround, block=HalfBlock)
+    as_answer(globals(), "EncoderBlock", f"Single{style.__name__}", style)
+as_answer(globals(), "Encoder", "StackOfHalfBlock", EncoderAround, block=HalfBlock)

@@ -7,12 +7,10 @@ from torch import nn
 from tests.answers import answers
 from tests.answers.right_encoder import LayerNorm
 from tests.answers.right_with_other_layouts import (
-    EncoderAround,
     EverythingBare,
     FusedInTheBlock,
     PerHead,
     RawNameless,
-    SymbolViT,
     attend,
     cut,
     glue,
@@ -20,6 +18,7 @@ from tests.answers.right_with_other_layouts import (
     number,
     zeros,
 )
+from tests.answers.right_with_other_model_layouts import EncoderAround, SymbolViT
 
 
 @answers("MultiHeadSelfAttention", "unscaled")

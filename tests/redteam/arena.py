@@ -69,8 +69,8 @@ class Attack:
         score: what it honestly earned.
         says: phrases of the feedback page.
         noted: phrases of the note for the instructor.
-        also: "user" where an ordinary user grades it too, "quick" where it stands for its class, "disk" where Landlock
-            alone does not stop it.
+        also: "user" where an ordinary user grades it too, "quick" where it stands for its class, and so does for that
+            user too, "disk" where Landlock alone does not stop it.
         cells: source by cell id; where there is none for an answer, the right one is handed in.
         code: `change(notebook, cells)` and `write(folder, path)`, for what a cell cannot do.
     """

@@ -633,6 +633,21 @@ def test_what_bubblewrap_is_told(
             parent.close()
 
 
+def test_no_device_is_shared_memory(parents: Parents, used, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """launch.DEVICES; of what is mapped from /dev/zero no process shows what it holds."""
+    code = (
+        "import mmap, os\nkept = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 4096)\nkept.write(b'x')\n"
+        "kept.madvise(mmap.MADV_DONTNEED)\nif kept[0]: print('STO' 'LEN')"
+    )
+    guard = Guard("", [], code)
+    used(parents.light("namespaces"))
+    assert STOLEN not in attempt(tmp_path, guard)
+    monkeypatch.setattr(launch, "DEVICES", (*launch.DEVICES, "zero"))
+    with contextlib.closing(launch.WarmParent("namespaces", light.light(parents.folder / "zero"))) as parent:
+        used(parent)
+        assert STOLEN in attempt(tmp_path, guard)
+
+
 OUTSIDE = """
 import os, socket
 file, listens, hears = {file!r}, {listens!r}, {hears!r}

@@ -12,13 +12,16 @@ if not sys.platform.startswith("linux"):
 from traitlets.config import PyFileConfigLoader
 
 from autograder.kernels import sandbox
-from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedProvisioner
-from autograder.pipeline import intake, markup, submission
+from autograder.kernels.provisioner import MAX_MESSAGE, MAX_WAITING, IsolatedProvisioner
+from autograder.pipeline import feedback, intake, markup, submission
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.feedback import FeedbackExporter
+from autograder.pipeline.integrity import MAX_REMARKS
 from autograder.pipeline.markup import Allowance
 from autograder.pipeline.submission import SubmissionExporter
 from autograder.pipeline.unit import MAX_ANSWER, Unit
+from autograder.probe import calls
+from autograder.report.likeness import LONGEST
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8")
@@ -65,7 +68,9 @@ TABLE = {
     "processes and threads": f"{KERNEL.processes}",
     "processor time of each process": f"{KERNEL.cpu_s:,} s",
     "output of a cell; a reply to the judge": f"{power(RUN.max_output)}; {mb(RUN.max_reply)}",
-    "one message of a kernel, its parts together": mb(MAX_MESSAGE),
+    "one message of a kernel, its parts together": (
+        f"{mb(MAX_MESSAGE)}; a larger one ends the kernel; {MAX_WAITING} wait"
+    ),
 }
 SENTENCES = [
     f"{KERNEL.disk_mb} MB in its folder and {KERNEL.disk_mb} MB of shared memory at most",
@@ -75,6 +80,12 @@ SENTENCES = [
     f"{markup.MAX_TEXT:,} of each output that a cell printed",
     f"{Allowance.markup:,} characters of markup, {Allowance.html:,} of the HTML that is made of it",
     f"{Allowance.text:,} of text, {mb(Allowance.pictures)} of pictures and {Allowance.pixels // 10**6} million",
+    f"Of a submission {intake.MAX_LOOKED_AT:,} entries are looked at",
+    f"of files that are left out {intake.MAX_REMARKS} are named",
+    f"where it has more than {calls.MAX_STARTS:,}, none",
+    f"A note lists the first {MAX_REMARKS} and counts",
+    f"up to {LONGEST:,} characters of a cell",
+    f"its page another {len(feedback.SHOWN) * SHOWN.page_s:g} s",
     f"use up its {RUN.total_timeout:g} s ({RUN.total_timeout + 3 * GRADED.grader_s:g} s where",
     f"among all of the user ({sandbox.ELSEWHERE} more)",
     f"up to {['no', 'one', 'two', 'three'][RUN.max_restarts]} fresh ones run the other cells again",

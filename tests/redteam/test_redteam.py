@@ -21,8 +21,8 @@ ATTACKS = arena.attacks()
 SAMPLE = arena.sample(ATTACKS)  # the quick suite hands in no others
 REST = [attack for attack in ATTACKS if attack not in SAMPLE]
 ACTIVE = re.compile(r"^\s*(java|vb)script:|position\s*:|url\(|^(https?:)?//", re.IGNORECASE)
-# The same must hold where an ordinary user grades; a few of each class show it.
-CHOSEN = [attack for attack in ATTACKS if "user" in attack.also]
+# The same must hold where an ordinary user grades: one attack of each class shows it, and those that say `also: user`.
+CHOSEN = [attack for attack in ATTACKS if attack.also & {"user", "quick"}]
 # Landlock does not bound a disk as a whole, nor one kernel's processes apart from the user's, and leaves on the disk
 # what does not let itself be removed.
 WEAKER = {"file_unremovable", "resource_fork_bomb"}

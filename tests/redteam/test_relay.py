@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+import zmq
 
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
+from autograder.kernels.provisioner import MAX_WAITING, PromptClient
 from autograder.kernels.relay import LONG, MORE, OF_A_PART, Counter, Relay
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03" + bytes(53)
@@ -33,6 +35,13 @@ def fits(most: int, *stream: bytes, seed: int = 0) -> bool:
             return False
         data = data[cut:]
     return True
+
+
+def test_few_messages_wait_for_the_grader() -> None:
+    """Attack: filling the grader's memory with messages that it has not come to yet."""
+    client = PromptClient()
+    assert client.context.getsockopt(zmq.RCVHWM) == MAX_WAITING
+    client.context.term()
 
 
 @pytest.mark.parametrize("seed", range(5))

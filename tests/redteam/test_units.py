@@ -50,6 +50,7 @@ c.SubmissionExporter.grader_s = 5.0
 c.JudgedExecute.total_timeout = 10.0
 c.FeedbackExporter.page_s = 5.0
 """
+NOTED = "try: open('/etc/shadow')\nexcept OSError: pass"
 DEATHS = {
     "abort": ("os.abort()", "SIGABRT"),
     "killed": ("os.kill(os.getpid(), 9)", "SIGKILL"),
@@ -67,7 +68,7 @@ def test_whatever_ends_a_unit_costs_one_submission_at_most_what_was_not_judged_y
     arena.hand_in_honest(course)
     for name, (line, _) in DEATHS.items():
         arena.hand_in(course, f"early_{name}", {"scratch": f"# BEFORE IT RUNS: {line}"})
-        arena.hand_in(course, f"late_{name}", {"scratch": f"# AFTER IT RAN: {line}"})
+        arena.hand_in(course, f"late_{name}", {"scratch": f"{NOTED}\n# AFTER IT RAN: {line}"})
         arena.hand_in(course, f"shown_{name}", {"scratch": f"# WHEN IT IS SHOWN: {line}"})
     (left,) = arena.grade(course, seconds=1800)
     assert left.status == 0, arena.log(course)[-6000:]
@@ -79,7 +80,9 @@ def test_whatever_ends_a_unit_costs_one_submission_at_most_what_was_not_judged_y
             page = words(arena.pages(course, f"{when}_{name}"))
             assert "Grading was broken off" in page and said in page, page[:3000]
             assert scores[f"{when}_{name}"] == score
-            assert "was broken off" in arena.note(course, f"{when}_{name}")
+            note = arena.note(course, f"{when}_{name}")
+            assert "was broken off" in note
+            assert ("opened '/etc/shadow'" in note) == (when == "late"), note
         page = words(arena.pages(course, f"shown_{name}"))
         assert "This page is not whole" in page and said in page and "It shows the verdicts only." in page, page[:3000]
         assert scores[f"shown_{name}"] == 15.0 and "LayerNorm: all" in page

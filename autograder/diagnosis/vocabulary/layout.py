@@ -105,11 +105,6 @@ def for_heads_and_keys(x: Tensor) -> Tensor:
     return x[:, None, :, None]
 
 
-def in_front(x: Tensor) -> Tensor:
-    """axes in front"""
-    return x[None, None]
-
-
 def squeeze(x: Tensor) -> Tensor:
     """a `squeeze`; lose their axes of length 1"""
     return x.squeeze()

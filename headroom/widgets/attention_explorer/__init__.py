@@ -10,15 +10,17 @@ import torch
 import traitlets as t
 
 from headroom.data import BOS, EOS, SOURCE, TARGET, Vocabulary
+from headroom.figures import ArrayLike
+from headroom.modes import looking_at
 from headroom.reference import Transformer, attention_maps, greedy_decode, padding_mask
-from headroom.widgets.attention_explorer.huggingface import MAX_TOKENS, eager_attention, run_huggingface
+from headroom.widgets.attention_explorer.huggingface import eager_attention, run_huggingface
 from headroom.widgets.attention_explorer.inputs import (
     CLASS_TOKEN,
+    MAX_TOKENS,
     SCORES_TOLERANCE,
     ScoreCollector,
     Words,
     check_images,
-    check_labels,
     check_predictions,
     check_size,
     check_weights,
@@ -29,17 +31,15 @@ from headroom.widgets.attention_explorer.inputs import (
     refuse,
 )
 from headroom.widgets.base import Widget, choice, index, index_or_none
+from headroom.widgets.checks import as_mask, check_keys_left, check_labels, check_pair
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     Change,
-    as_array,
     as_index,
     call_with_attention,
-    check_pair,
     front_end,
-    looking_at,
     quantise,
+    softmax,
 )
 
 
@@ -153,7 +153,8 @@ class AttentionExplorer(Widget):
             rows, columns, has_class = patch_grid(height, width, n_keys, patch_size)
             pixels = np.rint(array * 255).astype(np.uint8).tobytes()
             facts |= {"rows": rows, "columns": columns, "height": height, "width": width, "channels": channels}
-            facts |= {"labels": check_labels(labels, n), "predictions": check_predictions(predictions, n)}
+            classes = None if labels is None else check_labels("labels", labels, n).tolist()
+            facts |= {"labels": classes, "predictions": check_predictions(predictions, n)}
             self._sizes = [(n_queries, n_keys)] * n
         else:
             refuse(patch_size=patch_size, predictions=predictions, labels=labels)
@@ -414,9 +415,7 @@ class AttentionExplorer(Widget):
         array = five_axes("scores", scores)
         if array.shape != shape:
             raise ValueError(f"scores has shape {array.shape}; it must have that of attention, {shape}")
-        allowed = as_array("mask", mask)
-        if allowed.dtype != bool:
-            raise ValueError(f"mask holds {allowed.dtype} values; it must be bool, True = may attend")
+        allowed = as_mask(mask)
         try:
             allowed = np.broadcast_to(allowed, (shape[0], 1, *shape[3:]))[:, None]  # (n, 1, 1, n_queries, n_keys)
         except ValueError:
@@ -426,14 +425,8 @@ class AttentionExplorer(Widget):
             ) from None
         cut, cut_mask = cut_to_sizes("scores", array, self._sizes), cut_to_sizes("mask", allowed, self._sizes)
         for sample, (weights, ours, may) in enumerate(zip(self._weights, cut, cut_mask, strict=True)):
-            if not may.any(axis=-1).all():
-                query = int(np.argwhere(~may.any(axis=-1))[0][-1])
-                raise ValueError(
-                    f"mask leaves query {query} of sample {sample} no key to attend to; its weights have no meaning"
-                )
-            masked = np.where(may, ours, -np.inf)
-            powers = np.exp(masked - masked.max(axis=-1, keepdims=True))
-            off = np.abs(powers / powers.sum(axis=-1, keepdims=True) - weights)
+            check_keys_left(may, f" of sample {sample}")
+            off = np.abs(softmax(np.where(may, ours, -np.inf)) - weights)
             if off.max() > SCORES_TOLERANCE:
                 where = tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
                 raise ValueError(

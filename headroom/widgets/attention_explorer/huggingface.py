@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-MAX_TOKENS = 100  # that a model may write before `from_transformer` stops it
+from headroom.widgets.attention_explorer.inputs import MAX_TOKENS
 
 
 @contextmanager

@@ -9,26 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from headroom.figures import ArrayLike
 from headroom.reference import MultiHeadSelfAttention
-from headroom.widgets.shared import (
-    ArrayLike,
-    as_array,
-    check_finite,
-    check_unit,
-)
+from headroom.widgets.checks import ROW_SUM_TOLERANCE, check_finite, check_list, check_strings, check_unit
+from headroom.widgets.shared import as_array
 
 CLASS_TOKEN = "[class]"
-
-
-ROW_SUM_TOLERANCE = 1e-3
-
-
+MAX_TOKENS = 100  # that a model may write before it is stopped
 SCORES_TOLERANCE = 1e-3  # how far softmax(scores) may be from the weights
-
-
 # Everything sent is also saved in the notebook, as base64. Beyond this a notebook takes many seconds to open.
 MAX_PAYLOAD_BYTES = 32 * 2**20
-
 
 Words = Sequence[str] | Sequence[Sequence[str]]
 
@@ -123,14 +113,12 @@ def check_weights(samples: list[np.ndarray]) -> None:
 
 def check_words(name: str, words: Words, n: int, size: int, what: str) -> list[list[str]]:
     """The words of each of `n` sequences, at most `size` in each; one sequence's may come as one list."""
-    if isinstance(words, str):
-        raise ValueError(f"{name} is one string, {words!r}; it must be a list of words, such as {words.split()!r}")
+    check_list(name, words)
     sequences: list[Any] = [list(words)] if n == 1 and all(isinstance(word, str) for word in words) else list(words)
     if len(sequences) != n or any(isinstance(sequence, str) for sequence in sequences):
         raise ValueError(f"attention is for {n} sequences; {name} must be a list of {n} lists of words")
     for i, sequence in enumerate(sequences):
-        if not all(isinstance(word, str) for word in sequence):
-            raise ValueError(f"{name}[{i}] holds something else than strings: {list(sequence)!r}")
+        check_strings(f"{name}[{i}]", sequence)
         if not 0 < len(sequence) <= size:
             raise ValueError(f"{name}[{i}] has {len(sequence)} words, but attention has {size} {what}")
     if max(map(len, sequences)) < size:
@@ -184,17 +172,6 @@ def patch_grid(height: int, width: int, tokens: int, patch_size: int | None) -> 
         f"attention has {tokens} tokens, which fits no square patches of images of {height} × {width} pixels; "
         f"possible numbers of patches are {', '.join(map(str, counts))} (plus one with a [class] token)"
     )
-
-
-def check_labels(labels: ArrayLike | None, n: int) -> list[int] | None:
-    if labels is None:
-        return None
-    array = as_array("labels", labels)
-    if array.shape != (n,):
-        raise ValueError(f"labels has shape {array.shape}; it must be ({n},), one class for each image")
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"labels holds {array.dtype} values; classes are whole numbers")
-    return array.tolist()
 
 
 def check_predictions(predictions: ArrayLike | None, n: int) -> list[list[float]] | None:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 import traitlets as t
 
+from headroom.figures import ArrayLike
 from headroom.reference import RotarySelfAttention, rotate
 from headroom.widgets.attention_stepper.inputs import check_mask, check_matrix, check_sizes, check_words, listen
 from headroom.widgets.base import Widget, choice, index, index_or_none
+from headroom.widgets.checks import check_temperature
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     as_array,
     as_index,
     front_end,
+    softmax,
 )
 
 Step = Literal["compare", "scale", "mask", "softmax", "mix"]
-STEPS = ("compare", "scale", "mask", "softmax", "mix")
+STEPS: tuple[Step, ...] = get_args(Step)
 SPOTS = ("q", "k", "v", "dots", "scores", "masked", "powers", "weights", "output")
 STAGES = ("scores", "weights", "output")  # what a student's own tensors are compared in, in the order of computing
 TOLERANCE = 1e-4  # float32 arithmetic in another order stays far below, and no mistake does
@@ -109,7 +111,7 @@ class AttentionStepper(Widget):
     entry = index_or_none(lambda self: self._width)  # … and which entry of a query, key, value or output it is
     locked = choice(t.Bool(False))  # True: the pointer no longer moves the spot
     editing = choice(t.Bool(False))
-    temperature = choice(t.Float(1.0), lambda self, name, value: _check_temperature(value))
+    temperature = choice(t.Float(1.0), lambda self, name, value: check_temperature(value, "1 leaves the scores alone"))
     scaled = choice(t.Bool(True))
     flipped = choice(t.List(), lambda self, name, value: [self._cell(name, cell) for cell in value])
     edited = choice(t.List(), lambda self, name, value: [self._cell(name, cell) for cell in value])
@@ -267,7 +269,7 @@ class AttentionStepper(Widget):
         for query, key in flipped:
             may[query, key] ^= True
         masked = np.where(may, scores, -np.inf)
-        weights = _softmax(masked / temperature)
+        weights = softmax(masked / temperature)
         return Stages(dots, scores, masked, weights, weights @ self._v)
 
     def _cell(self, name: str, cell: Sequence[Any]) -> list[Any]:
@@ -282,19 +284,6 @@ class AttentionStepper(Widget):
         if size == 3 and not (isinstance(cell[2], int | float) and math.isfinite(cell[2])):
             raise ValueError(f"{name} sets a score to {cell[2]!r}; it must be a finite number (the mask hides a key)")
         return [*place, *map(float, cell[2:])]
-
-
-def _check_temperature(value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"temperature={value} must be a number above 0; 1 leaves the scores alone")
-    return value
-
-
-def _softmax(scores: np.ndarray) -> np.ndarray:
-    """Over the last axis; NaN where a row has no finite score, and no warning about it."""
-    with np.errstate(invalid="ignore"):
-        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def _check_yours(name: str, value: ArrayLike, right: Stages) -> np.ndarray:
@@ -393,7 +382,7 @@ def _where_to_look(stage: str, yours: dict[str, np.ndarray], wrong: dict[str, bo
     if stage == "weights" and "scores" in yours:
         if not wrong["scores"]:
             yield "Your scores agree, so look between them and the weights: at the mask and the softmax."
-        elif _close(yours["weights"], _softmax(np.where(may, yours["scores"], -np.inf))).all():
+        elif _close(yours["weights"], softmax(np.where(may, yours["scores"], -np.inf))).all():
             yield "They are the softmax of your masked scores: this step is right, and inherits what came before."
     if stage == "output" and "weights" in yours:
         if not wrong["weights"]:

@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from headroom.figures import ArrayLike
+from headroom.modes import looking_at
 from headroom.reference import attention_maps
-from headroom.widgets.shared import (
-    ArrayLike,
-    as_array,
-    check_finite,
-    looking_at,
-)
+from headroom.widgets.checks import as_mask, check_finite, check_keys_left, check_list, check_strings
+from headroom.widgets.shared import as_array
 
 MAX_TOKENS = 20  # rows of numbers that fit on a screen; a Vision Transformer's 16 patches and [class] are 17
-
-
 MAX_WIDTH = 16  # numbers in a row
 
 
@@ -109,9 +105,7 @@ def check_mask(mask: ArrayLike | None, n_queries: int, n_keys: int) -> np.ndarra
     """Bool `(n_queries, n_keys)`."""
     if mask is None:
         return np.ones((n_queries, n_keys), dtype=bool)
-    may = as_array("mask", mask)
-    if may.dtype != bool:
-        raise ValueError(f"mask holds {may.dtype} values; it must be bool, True = may attend")
+    may = as_mask(mask)
     shape = may.shape
     while may.ndim > 2 and may.shape[0] == 1:
         may = may[0]
@@ -121,9 +115,7 @@ def check_mask(mask: ArrayLike | None, n_queries: int, n_keys: int) -> np.ndarra
         raise ValueError(
             f"mask has shape {shape}; it must broadcast to {(n_queries, n_keys)}, (n_queries, n_keys)"
         ) from None
-    if not may.any(axis=-1).all():
-        query = int(np.argwhere(~may.any(axis=-1))[0][0])
-        raise ValueError(f"mask leaves query {query} no key to attend to; its weights have no meaning")
+    check_keys_left(may)
     return may
 
 
@@ -140,11 +132,10 @@ def check_words(
         ("tokens", tokens, n_queries, "queries"),
         ("source_tokens", tokens if source_tokens is None else source_tokens, n_keys, "keys"),
     ):
-        if isinstance(words, str):
-            raise ValueError(f"{name} is one string, {words!r}; it must be a list of words, such as {words.split()!r}")
-        if words is not None and not all(isinstance(word, str) for word in words):
-            raise ValueError(f"{name} holds something else than strings: {list(words)!r}")
-        if words is not None and len(words) != size:
-            raise ValueError(f"{name} has {len(words)} words, but there are {size} {what}; name each")
+        if words is not None:
+            check_list(name, words)
+            check_strings(name, words)
+            if len(words) != size:
+                raise ValueError(f"{name} has {len(words)} words, but there are {size} {what}; name each")
         lists.append(None if words is None else list(words))
     return lists[0], lists[1]

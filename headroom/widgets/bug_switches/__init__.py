@@ -17,13 +17,14 @@ import traitlets as t
 from torch import Tensor, nn
 
 from headroom.data import SOURCE, TARGET, Vocabulary
+from headroom.figures import ArrayLike
 from headroom.mistakes import MISTAKES, Switch, broken
+from headroom.mistakes.switch import check_exclusive
 from headroom.reference import Transformer
 from headroom.widgets.base import Widget, choice, index, index_or_none
 from headroom.widgets.bug_switches.tasks import SHOWN, Task, images_task, texts_task
 from headroom.widgets.picture import MOST_LABELS, Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     Change,
     as_array,
     front_end,
@@ -257,14 +258,19 @@ class BugSwitches(Widget):
     def _cut(self, kind: str, weights: Tensor, names: tuple[str, ...]) -> list[np.ndarray]:
         """The weights of the shown examples, each without its padding."""
         sizes = self._task.sizes.get(kind)
+        own_keys = kind == "cross" and "own_keys" in self._tokens(names)
         cut = []
         for sample in range(min(SHOWN, len(weights))):
             shown = as_array("attention", weights[sample])
             if sizes is not None:
                 queries, keys = sizes[sample]
-                shown = shown[..., :queries, : queries if kind == "cross" and "own_memory" in names else keys]
+                shown = shown[..., :queries, : queries if own_keys else keys]
             cut.append(shown.astype(np.float32))
         return cut
+
+    def _tokens(self, names: tuple[str, ...]) -> set[str]:
+        """Where, with these mistakes, tokens are others than the healthy model's; as `Switch.tokens` has it."""
+        return {self._offered[name].tokens for name in names}
 
     def _sent(self) -> dict[str, dict[str, Any]]:
         """Results as the browser gets them: numbers as JSON takes them, weights as bytes."""
@@ -272,6 +278,7 @@ class BugSwitches(Widget):
         results, attention = {}, {}
         for names, result in self.results.items():
             together = list(itertools.chain.from_iterable(result.attention.values()))
+            tokens = self._tokens(names)
             finite = all(np.isfinite(values).all() for values in together)
             results["+".join(names)] = {
                 "accuracy": result.accuracy,
@@ -283,14 +290,14 @@ class BugSwitches(Widget):
                 "parameters": result.parameters,
                 "predictions": list(result.predictions[:SHOWN]),
                 "looks": {
-                    kind: _looks(weights, healthy.attention[kind], "class_at_the_end" not in names)
+                    kind: _looks(weights, healthy.attention[kind], "class_last" not in tokens)
                     for kind, weights in result.attention.items()
                     if finite
                 },
                 # Where the tokens are others than the healthy model's.
-                "no_class": "no_class_token" in names,
-                "class_last": "class_at_the_end" in names,
-                "own_keys": "own_memory" in names,
+                "no_class": "no_class" in tokens,
+                "class_last": "class_last" in tokens,
+                "own_keys": "own_keys" in tokens,
             }
             attention["+".join(names)] = b"".join(quantise(values) for values in together) if finite else b""
         return {"_results": results, "_attention": attention}
@@ -303,9 +310,7 @@ class BugSwitches(Widget):
             if name not in self._offered:
                 raise ValueError(f"{name!r} is not offered here; there are {', '.join(self._offered)}")
         chosen = [mistake for mistake in self._offered.values() if mistake.name in names]
-        for first, second in itertools.combinations(chosen, 2):
-            if first.slot == second.slot:
-                raise ValueError(f"{first.name!r} and {second.name!r} exclude each other: both change the same line")
+        check_exclusive(chosen)
         return tuple(mistake.name for mistake in chosen)
 
     def _longest(self, axis: int) -> int:

@@ -13,21 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from headroom.data import BOS, EOS, PAD, Vocabulary
+from headroom.figures import ArrayLike
 from headroom.reference import Transformer, attention_maps, cross_entropy, greedy_decode, padding_mask
-from headroom.widgets.shared import (
-    ArrayLike,
-    as_array,
-    call_with_attention,
-    check_finite,
-)
+from headroom.widgets.checks import check_finite, check_labels
+from headroom.widgets.shared import as_array, call_with_attention
 
 KINDS = {  # of a Transformer's attention, and where it is
     "encoder": "encoder.blocks.attention",
     "decoder": "decoder.blocks.self_attention",
     "cross": "decoder.blocks.cross_attention",
 }
-
-
 SHOWN = 3  # examples whose attention is sent; the numbers are of all
 
 
@@ -48,11 +43,7 @@ def images_task(model: nn.Module, inputs: ArrayLike, targets: ArrayLike) -> Task
         hint = "; put one image in a batch with inputs[None]" if images.ndim == 3 else ""
         raise ValueError(f"inputs has shape {images.shape}; it must be (n, channels, height, width){hint}")
     check_finite("inputs", images)
-    labels = as_array("targets", targets)
-    if labels.shape != (len(images),):
-        raise ValueError(f"targets has shape {labels.shape}; it must be ({len(images)},), one class for each image")
-    if labels.dtype.kind not in "iu":
-        raise ValueError(f"targets holds {labels.dtype} values; classes are whole numbers")
+    labels = check_labels("targets", targets, len(images))
     device, dtype = _home(model)
     x = torch.as_tensor(images, dtype=dtype, device=device)
     y = torch.as_tensor(labels.astype(np.int64), device=device)

@@ -16,6 +16,7 @@ from headroom.data import BOS, SOURCE, TARGET, BytePairEncoding, Vocabulary
 from headroom.data.vocabulary import SPECIAL
 from headroom.reference import LanguageModel, Transformer
 from headroom.widgets.base import Widget, choice, index, index_or_none
+from headroom.widgets.checks import check_temperature
 from headroom.widgets.decoding_stepper.searches import (
     READY_SEEDS,
     Answering,
@@ -27,13 +28,12 @@ from headroom.widgets.decoding_stepper.searches import (
     draw_with,
     search_beams,
     settle,
-    softmax,
     take_likeliest,
     what_ifs,
     write_with,
 )
 from headroom.widgets.picture import Panel
-from headroom.widgets.shared import Change, as_index, front_end, quantise
+from headroom.widgets.shared import Change, as_index, front_end, quantise, softmax
 
 MAX_BEAMS = 4
 MAX_SEED = 2**53 - 1  # the largest whole number that JavaScript counts to
@@ -90,7 +90,9 @@ class DecodingStepper(Widget):
     # What the reader chooses; either side may change it.
     source = choice(t.Unicode(), lambda self, name, value: self._check_source(value))  # what the model reads
     method = choice(t.Enum(["greedy", "sampling", "beam"], default_value="greedy"))
-    temperature = choice(t.Float(1.0), lambda self, name, value: _check_temperature(value))  # of sampling
+    temperature = choice(  # of sampling
+        t.Float(1.0), lambda self, name, value: check_temperature(value, "greedy is its limit at 0")
+    )
     seed = choice(t.Int(0), lambda self, name, value: _check_number(name, value, 0, MAX_SEED))  # of sampling
     beams = choice(t.Int(3), lambda self, name, value: _check_number(name, value, 1, MAX_BEAMS))  # how many go on
     step = index(lambda self: self._n_steps)  # which token is being written
@@ -169,6 +171,7 @@ class DecodingStepper(Widget):
     def _derived(self) -> dict[str, Any]:
         sampling, beam = self.method == "sampling", self.method == "beam"
         prefix, token = self._decision()
+        logits = self._reading.logits(prefix).astype(np.float64)
         return {  # None: of another method
             "temperature": self.temperature if sampling else None,
             "seed": self.seed if sampling else None,
@@ -176,7 +179,7 @@ class DecodingStepper(Widget):
             "hypothesis": self._shown_hypothesis() if beam else None,
             "prefix": self._text(prefix),  # what is written before this step
             "candidate": self._writes.tokens[token],  # the token that this step writes, such as "7" or "<eos>"
-            "probability": float(softmax(self._reading.logits(prefix))[token]),  # before any temperature
+            "probability": float(softmax(logits)[token]),  # before any temperature
         }
 
     @property
@@ -190,7 +193,7 @@ class DecodingStepper(Widget):
         """The probability of every candidate of this step, the likeliest first; when sampling, at the temperature."""
         prefix, _ = self._decision()
         logits = self._reading.logits(prefix)
-        shares = softmax(logits / self.temperature if self.method == "sampling" else logits)
+        shares = softmax((logits / self.temperature if self.method == "sampling" else logits).astype(np.float64))
         return {self._writes.tokens[token]: float(shares[token]) for token in np.argsort(-shares, kind="stable")}
 
     @property
@@ -428,12 +431,6 @@ class DecodingStepper(Widget):
             except t.TraitError as error:
                 self._problem = str(error)
             self._asked = ""
-
-
-def _check_temperature(value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise ValueError(f"temperature={value} must be greater than 0; greedy is its limit at 0")
-    return value
 
 
 def _check_number(name: str, value: int, low: int, high: int) -> int:

@@ -11,24 +11,15 @@ import numpy as np
 import torch
 
 from headroom.data import BOS, EOS
+from headroom.modes import looking_at
 from headroom.reference import LanguageModel, Transformer, attention_maps
-from headroom.widgets.shared import looking_at
 
 READY_SEEDS = 10  # seeds 0 … 9 draw without Python at temperature 1
-
-
 RUNNERS_UP = 2  # candidates of each step, next to the likeliest, whose continuation is computed beforehand
-
-
 MAX_MORE = 1000  # prefixes of a text, beyond those computed beforehand
 
-
 Found = TypeVar("Found")  # what a search finds
-
-
 Prefix = tuple[int, ...]  # the token ids written so far, without BOS
-
-
 Draw = Callable[[int, np.ndarray], int]  # (step, logits) → the token to write
 
 
@@ -191,10 +182,6 @@ def settle(reading: Reading, searches: Sequence[Callable[[], object]]) -> None:
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
     below = logits.astype(np.float64) - logits.max()
     return below - np.log(np.exp(below).sum())
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    return np.exp(_log_softmax(logits))
 
 
 def take_likeliest(_step: int, logits: np.ndarray) -> int:

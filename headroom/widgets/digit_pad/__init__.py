@@ -10,27 +10,25 @@ import torch
 import traitlets as t
 from torch import Tensor, nn
 
+from headroom.figures import ArrayLike
 from headroom.mistakes import MISTAKES, broken
+from headroom.modes import looking_at
 from headroom.widgets.base import Widget, choice, index, index_or_none
+from headroom.widgets.checks import ROW_SUM_TOLERANCE, check_finite, check_labels, check_pair, check_unit
 from headroom.widgets.digit_pad import in_page
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
     CHOSEN,
-    ArrayLike,
     Change,
     as_array,
     as_index,
     call_with_attention,
-    check_finite,
-    check_pair,
-    check_unit,
     front_end,
-    looking_at,
+    softmax,
 )
 
 SIDE = 28  # pixels of an image along each side
 CLASSES = 10
-ROW_SUM_TOLERANCE = 1e-3
 BLANK = bytes(SIDE * SIDE)
 EMPTY: dict[str, Any] = {"example": None, "strokes": []}  # a drawing
 
@@ -123,10 +121,10 @@ class DigitPad(Widget):
                 "n_heads": self._n_heads,
                 "side": side,
                 "has_class": has_class,
-                "labels": _check_labels(labels, len(digits)),
+                "labels": None if labels is None else check_labels("labels", labels, len(digits)).tolist(),
                 "mistakes": [
-                    [name, MISTAKES[name].group, MISTAKES[name].title, MISTAKES[name].sentence]
-                    for name in self._mistakes
+                    [one.name, one.group, one.title, one.sentence, one.tokens]
+                    for one in map(MISTAKES.__getitem__, self._mistakes)
                 ],
                 **in_page.layout(model),
             },
@@ -225,13 +223,12 @@ class DigitPad(Widget):
             return {"error": f"{str(error).rstrip('.')}."}
         reader = "[class]" if self._facts["has_class"] else "the mean of all patches"
         rows = attention[:, :, 0] if self._facts["has_class"] else attention.mean(axis=2)
-        if model is not self._model and self.mistake in ("no_class_token", "class_at_the_end"):
+        if model is not self._model and self.mistake is not None and (tokens := MISTAKES[self.mistake].tokens):
             reader = "the patch in the upper left corner"
-            if self.mistake == "class_at_the_end":
+            if tokens == "class_last":
                 rows = np.roll(rows, 1, axis=-1)  # shown where it stands in the healthy model: in front
-        powers = np.exp(logits - logits.max())
         return {
-            "probabilities": (powers / powers.sum()).tolist(),
+            "probabilities": softmax(logits).tolist(),
             "attention": rows.astype("<f4").tobytes(),
             "reader": reader,
         }
@@ -318,14 +315,3 @@ def _check_examples(examples: ArrayLike | None) -> np.ndarray:
         )
     check_unit("examples", array)
     return np.rint(array * 255).astype(np.uint8)
-
-
-def _check_labels(labels: ArrayLike | None, n: int) -> list[int] | None:
-    if labels is None:
-        return None
-    array = as_array("labels", labels)
-    if array.shape != (n,):
-        raise ValueError(f"labels has shape {array.shape}; it must be ({n},), one for each example")
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"labels holds {array.dtype} values; they are whole numbers")
-    return array.tolist()

@@ -16,20 +16,22 @@ export function readerOf(model) {
     const mistake = model.get("mistake") ?? null;
     if (!pixels.byteLength) return { id, mistake };
     const names = mistake === null ? [null] : [null, mistake];
-    return { id, mistake, pixels, models: names.map((name) => readingOf(vit, name, decode(Uint8Array, pixels))) };
+    return { id, mistake, pixels, models: names.map((name) => readingOf(vit, facts, name, decode(Uint8Array, pixels))) };
   };
 }
 
-/** @param {ViT} vit @param {string | null} mistake @param {Uint8Array} pixels @returns {T.Reading | T.Failure} */
-export function readingOf(vit, mistake, pixels) {
+/** @param {ViT} vit @param {Pick<T.Facts, "mistakes">} facts @param {string | null} mistake @param {Uint8Array} pixels
+ * @returns {T.Reading | T.Failure} */
+export function readingOf(vit, { mistakes }, mistake, pixels) {
   const { logits, maps } = withMistake(vit, mistake).read(pixels);
   if (!logits.every(Number.isFinite)) return { error: "the logits are not all finite numbers." };
   const rows = maps.flat().map(([row]) => [...row]);
+  const [, , , , tokens = ""] = mistakes.find(([name]) => name === mistake) ?? [];
   // [class] is shown where it stands in the healthy model: in front.
-  if (mistake === "class_at_the_end") for (const row of rows) row.unshift(row.pop() ?? 0);
+  if (tokens === "class_last") for (const row of rows) row.unshift(row.pop() ?? 0);
   return {
     probabilities: [...softmax(logits)],
     attention: new DataView(Float32Array.from(rows.flat()).buffer),
-    reader: mistake === "no_class_token" || mistake === "class_at_the_end" ? "the patch in the upper left corner" : "[class]",
+    reader: tokens ? "the patch in the upper left corner" : "[class]",
   };
 }

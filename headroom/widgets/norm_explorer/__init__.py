@@ -11,13 +11,13 @@ import traitlets as t
 from torch import nn
 
 from headroom import reference
+from headroom.figures import ArrayLike
 from headroom.widgets.base import Widget, choice, index
+from headroom.widgets.checks import check_finite, check_list
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
     CHOSEN,
-    ArrayLike,
     as_array,
-    check_finite,
     front_end,
     trait_errors,
 )
@@ -255,8 +255,7 @@ def _words(
     """The words of each sample; one list may serve all."""
     if tokens is None:
         return None
-    if isinstance(tokens, str):
-        raise ValueError(f"tokens is one string, {tokens!r}; it must be a list of words, such as {tokens.split()!r}")
+    check_list("tokens", tokens)
     same = all(isinstance(word, str) for word in tokens)
     lists: list[Any] = [list(tokens)] * n_samples if same else [list(listed) for listed in tokens]
     if len(lists) != n_samples:

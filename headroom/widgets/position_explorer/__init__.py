@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import traitlets as t
 
+from headroom.figures import ArrayLike
 from headroom.widgets.base import Widget, choice, index
+from headroom.widgets.checks import check_finite
 from headroom.widgets.picture import Panel
 from headroom.widgets.shared import (
-    ArrayLike,
     Change,
     as_array,
-    check_finite,
     front_end,
 )
 
@@ -30,8 +30,8 @@ POSITIONS, D_MODEL = 50, 64  # shown where nothing that is given says otherwise
 KINDS = ("sin-cos", "learned", "rotary", "yours")
 MEASURES = ("dot", "cosine")
 
-Table = ArrayLike | torch.nn.Module
-Encoding = ArrayLike | Callable[[int, int], ArrayLike]
+Table: TypeAlias = "ArrayLike | torch.nn.Module"
+Encoding: TypeAlias = "ArrayLike | Callable[[int, int], ArrayLike]"
 
 
 class PositionExplorer(Widget):

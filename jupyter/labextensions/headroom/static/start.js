@@ -48,7 +48,7 @@
       "div",
       { class: lab ? "headroom-lab" : "headroom-lecture", "data-piece": name },
       link(piece, `${called(piece)} · ${title}`, base),
-      element("span", { class: "headroom-minutes" }, `${minutes} min`),
+      element("span", { class: "headroom-minutes" }, minutes && `${minutes} min`),
     );
     if (!lab) {
       const before = needs.map((one) => `lecture ${Number(one)}`).join(" and ");

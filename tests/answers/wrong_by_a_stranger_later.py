@@ -1,0 +1,135 @@
+"""Wrong answers to several labs by someone who wanted to get them past the judge; those of later days."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from tests.answers import (
+    answers,
+    right_backprop,
+    right_decoder,
+    right_decoding,
+    right_encoder,
+    right_grouped_query_attention,
+    right_heads,
+    right_next_probabilities,
+)
+from tests.answers.right_decoder_3_cached_self_attention import Cached
+
+
+@answers("causal_mask")
+def even_widths_only(n_tokens):
+    """An odd n_tokens loses its last column."""
+    return torch.ones(n_tokens, n_tokens // 2 * 2 or 1, dtype=torch.bool).tril()
+
+
+@answers("sequence_loss")
+def loss_and_how_many(logits, tokens, pad):
+    """Two results where one is asked for, in an exercise that has no line for shapes."""
+    loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=pad)
+    return loss, (tokens[:, 1:] != pad).sum()
+
+
+PIXELS = {}
+
+
+@answers("patchify")
+def order_of_the_first_cut(images, patch_size):
+    """The order of pixels is remembered for images of a size, whatever the patches' size."""
+    _, c, h, w = images.shape
+    if (c, h, w) not in PIXELS:
+        p = patch_size
+        numbered = torch.arange(c * h * w).view(c, h // p, p, w // p, p)
+        PIXELS[c, h, w] = numbered.permute(1, 3, 0, 2, 4).reshape(-1, c * p * p)
+    return images.flatten(1)[:, PIXELS[c, h, w]]
+
+
+@answers("FeedForward")
+class ZerosArePadding(right_encoder.FeedForward):
+    """A token that is all zero is taken for padding."""
+
+    def forward(self, x):
+        return super().forward(x) * (x != 0).any(-1, keepdim=True)
+
+
+# --- A sixth set -------------------------------------------------------------------------------------------------
+
+
+@answers("CrossAttention")
+class FirstTokenAlwaysSeen(right_decoder.Cross):
+    """So that no row is without a key: wrong where filler precedes a source."""
+
+    def forward(self, x, memory, mask=None):
+        if mask is not None:
+            mask = mask.clone()
+            mask[..., 0] = True
+        return super().forward(x, memory, mask)
+
+
+@answers("CachedSelfAttention", "cache_detached")
+class CacheDetached(Cached):
+    def forward(self, x, cache=None):
+        out, cache = super().forward(x, cache)
+        return out, tuple(kept.detach() for kept in cache)
+
+
+@answers("CachedSelfAttention", "cache_detached")
+class CachedValuesDetached(Cached):
+    def forward(self, x, cache=None):
+        out, (keys, values) = super().forward(x, cache)
+        return out, (keys, values.detach())
+
+
+@answers("greedy_decode")
+def fifty_at_most(next_logits, start, end, max_tokens, batch):
+    return right_decoding.joined(next_logits, start, end, min(max_tokens, 50), batch)
+
+
+@answers("GroupedQueryAttention")
+class FilledWithMinusTenThousand(right_grouped_query_attention.Repeated):
+    """Where all scores that may be seen are lower, the hidden ones win."""
+
+    def forward(self, x, mask=None, cache=None):
+        q, k, v = (w(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        if cache is not None:
+            k, v = cache.append(k, v)
+        k, v = (t.repeat_interleave(self.n_shared, dim=1) for t in (k, v))
+        scores = q @ k.mT / math.sqrt(self.d_head)
+        scores = scores if mask is None else scores.masked_fill(~mask, -1e4)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+@answers("GroupedQueryAttention")
+class AxesForAMaskOfTwo(right_grouped_query_attention.Repeated):
+    """A mask of two axes is taken for one of each text."""
+
+    def forward(self, x, mask=None, cache=None):
+        return super().forward(x, mask[:, None, None] if mask is not None and mask.dim() == 2 else mask, cache)
+
+
+@answers("next_probabilities")
+def the_likeliest_where_it_is_cold(logits, temperature=1.0, top_k=None, top_p=1.0):
+    if temperature < 0.4:
+        return F.one_hot(logits.argmax(-1), logits.size(-1)).to(logits)
+    return right_next_probabilities.masked(logits, temperature, top_k, top_p)
+
+
+@answers("ablate")
+def every_hook_removed(model, ids, layer, head):
+    logits = right_heads.with_a_hook(model, ids, layer, head)
+    model.blocks[layer].attention.w_o._forward_pre_hooks.clear()
+    return logits
+
+
+@answers("patch")
+def every_hook_removed_twice(model, ids, donor_ids, layer, head):
+    logits = right_heads.two_hooks(model, ids, donor_ids, layer, head)
+    model.blocks[layer].attention.w_o._forward_pre_hooks.clear()
+    return logits
+
+
+@answers("attention_backward")
+def a_millionth_too_much(d_out, q, k, v, weights):
+    d_q, d_k, d_v = right_backprop.last_line_first(d_out, q, k, v, weights)
+    return d_q, d_k, d_v + 1e-6 * d_out.sum(-2, keepdims=True)

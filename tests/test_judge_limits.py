@@ -1,0 +1,225 @@
+"""The judge on what is made for the target, on measures, and on code that does not end."""
+
+import dataclasses
+import signal
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import probe
+from autograder.exercise import Case, Criterion
+from autograder.judge import judge
+from autograder.probe import guards
+from tests.small_exercises import MASK, forging, held, judged
+
+
+def test_an_input_can_be_made_of_plain_data(monkeypatch):
+    monkeypatch.setitem(probe.MADE, "line", lambda slope: lambda x: torch.as_tensor(slope) * x)
+    exercise = dataclasses.replace(
+        MASK,
+        cases=lambda rng: [Case("values", "a line", (np.ones((2, 2)), {"$make": "line", "slope": np.array(3.0)}))],
+        reference=lambda build, inputs, weights: inputs[1](inputs[0]),
+        shape=lambda case: (2, 2),
+    )
+    assert judged(exercise, lambda x, line: line(x)).passed and not judged(exercise, lambda x, line: x).passed
+
+
+LINE = """class Line(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.map = nn.Linear(width, width)
+        self.register_buffer("steps", torch.arange(3), persistent=False)
+    def forward(self, x):
+        return self.map(x)
+"""
+OF_A_MODEL = dataclasses.replace(
+    MASK,
+    cases=lambda rng: [
+        Case(
+            "values",
+            "a model",
+            (
+                np.ones((2, 3)),
+                {
+                    "$make": "module",
+                    "source": LINE,
+                    "kind": "Line",
+                    "build": [3],
+                    "weights": {"map.weight": rng.normal(size=(3, 3)), "map.bias": rng.normal(size=3)},
+                },
+            ),
+            dtype=dtype,
+        )
+        for dtype in ("float64", "float32")
+    ],
+    criteria=(Criterion("values", "what the model gives", 0.5), Criterion("contract", "the model stays", 0.5)),
+    reference=lambda build, inputs, weights: inputs[1](inputs[0]),
+    variation=None,
+    mistakes=(),
+    axes=(),
+    drawn=None,
+    shape=lambda case: (2, 3),
+)
+
+
+def _weight(x, model):
+    model.map.weight.data[0] += 1
+
+
+def _frozen(x, model):
+    model.requires_grad_(False)
+
+
+def _counted(x, model):
+    model.steps += 1
+
+
+def _hooked(x, model):
+    model.map.register_forward_hook(lambda module, inputs, output: None)
+
+
+def _noted(x, model):
+    model.seen = x
+
+
+def _method_of_the_object(x, model):
+    model.map.forward = model.map.forward
+
+
+def _method_of_the_class(x, model):
+    type(model).forward = lambda self, x: self.map(x)
+
+
+def _wider(x, model):
+    model.to(torch.float16)
+
+
+def test_a_model_among_the_inputs_is_left_as_it_was():
+    """What is left on it shows, whether it changes a result or not."""
+    assert judged(OF_A_MODEL, lambda x, model: model(x)).passed
+    for leaves, said in (
+        (_weight, "`map.weight` of the model"),
+        (_frozen, "`map.bias.requires_grad` of the model"),
+        (_counted, "`steps` of the model"),
+        (_hooked, "the list of hooks on `map` of the model"),
+        (_noted, "`seen` of the model"),
+        (_method_of_the_object, "`map.forward` of the model"),
+        (_method_of_the_class, "`Line.forward` of the model"),
+        (_wider, "`map.weight` of the model"),
+    ):
+
+        def written(x, model, leaves=leaves):
+            output = model(x)
+            leaves(x, model)
+            return output
+
+        verdict = judged(OF_A_MODEL, written)
+        assert held(verdict) == {"what the model gives": True, "the model stays": False}, verdict.text()
+        assert f"{said} is changed by the call" in verdict.text()
+
+
+@pytest.mark.parametrize("said", [[], None, [{}], [None], "x", [[]]])
+def test_a_reply_that_keeps_quiet_about_a_model_earns_nothing(said):
+    verdict = judge(OF_A_MODEL, forging(lambda x, model: model(x), models_after=said), 0)
+    assert not held(verdict)["the model stays"]
+
+
+def test_a_criterion_can_measure_in_place_of_comparing():
+    def share(cases, outputs):
+        right = np.mean([output.argmax(-1) == case.answer for case, output in zip(cases, outputs, strict=True)])
+        return right >= 0.9, f"{right:.0%} of the labels are right"
+
+    labels = np.arange(10) % 3
+    exercise = dataclasses.replace(
+        MASK,
+        cases=lambda rng: [Case("measured", "ten", (np.eye(3)[labels],), answer=labels)],
+        criteria=(Criterion("measured", "at least 90 % right", 1.0, share),),
+        reference=None,
+        variation=None,
+        shape=lambda case: (10, 3),
+    )
+    assert judged(exercise, lambda x: x).passed
+    verdict = judged(exercise, lambda x: -x)
+    assert verdict.score == 0 and verdict.headline == "0% of the labels are right"
+
+
+def test_a_loop_without_end_is_stopped_and_said():
+    hasty = dataclasses.replace(MASK, seconds=2.0)
+
+    def stubborn(x):
+        while True:
+            try:
+                time.sleep(60)
+            except Exception:
+                continue
+
+    began = time.monotonic()
+    verdict = judged(hasty, stubborn)
+    assert "too slow: it was stopped after 2 s" in verdict.headline and verdict.score == 0
+    assert any("time.sleep(60)" in line for line in verdict.error)
+    assert time.monotonic() - began < 30  # in place of 60; not a measurement
+    assert judged(hasty, lambda x: x > 0).passed  # nothing of the watchdog is left
+
+
+def test_what_a_busy_machine_delays_once_is_no_difference(monkeypatch):
+    """The first repeats do not end in time, and each that is made to find out why does."""
+    asked = []
+
+    def ask(request):
+        asked.append(probe.unpack(request)["do"])
+        reply = probe.answer(request, lambda x: x > 0)
+        if asked.count("each") > 1 or asked[-1] != "each":
+            return reply
+        slow = {"error": {"type": "TooSlow", "message": "2", "lines": []}, "printed": ""}
+        return probe.pack([slow for _ in probe.unpack(reply)])
+
+    assert judge(MASK, ask, 0).passed and asked.count("each") == 2
+
+
+def test_a_call_that_does_not_end_the_second_time_is_said_to():
+    calls = []
+
+    def forgetful(x):
+        calls.append(x)
+        while len(calls) > 3:
+            pass
+        return x > 0
+
+    verdict = judged(dataclasses.replace(MASK, seconds=0.5), forgetful)
+    assert not verdict.passed and "does not end within 0.5 s" in str(verdict)
+
+
+def test_a_loop_without_end_that_leaves_much_behind_is_stopped_and_said(monkeypatch):
+    """The interrupt is heard at once; what the loop has made is given back after the next one would have come."""
+    monkeypatch.setattr(guards, "AGAIN", 0.05)
+
+    def growing(x):
+        kept, x = None, x.double().requires_grad_()
+        while True:
+            kept = [kept, x + 0, [0.0] * 100]
+
+    assert "too slow: it was stopped after 2 s" in judged(dataclasses.replace(MASK, seconds=2.0), growing).headline
+
+
+def test_a_loop_without_end_is_stopped_where_interrupts_are_ignored():
+    """As in a process that a shell without job control has started in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        verdict = judged(dataclasses.replace(MASK, seconds=0.5), lambda x: time.sleep(60))
+        assert "too slow: it was stopped after 0.5 s" in verdict.headline
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_a_forbidden_function_is_called_in_does_not_matter():
+    strict = dataclasses.replace(
+        MASK,
+        cases=lambda rng: [Case("values", "small", (np.ones((1, 2)),)), Case("values", "large", (np.ones((5, 2)),))],
+        forbidden=frozenset({"relu"}),
+        forbidden_reason="Write it yourself.",
+    )
+    sly = lambda x: torch.relu(x) > 0 if len(x) > 1 else x > 0  # noqa: E731
+    assert "your code calls `relu`. Write it yourself." in judged(strict, sly).headline

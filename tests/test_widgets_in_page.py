@@ -1,0 +1,41 @@
+"""Every widget in a page without Python."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from headroom.widgets.shared import front_end
+from tests.test_widgets_in_lab import WIDGETS, code, every_widget
+from tests.widgets import EXPORTED, exported
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.full
+@every_widget
+def test_in_a_page_without_python_it_answers_and_says_what_is_missing(browser, name) -> None:
+    """The front end is all there is: no Jupyter, no network. What an exported page gives it, this page gives it too."""
+    names: dict = {}
+    exec(code(WIDGETS[name]), names)
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name.split()[0]).lower()
+    page = browser.new_page(device_scale_factor=2)
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.evaluate(EXPORTED, [*front_end(snake), exported(names["widget"])])
+    live = page.locator("[data-part=live]")
+    said = live.inner_text()
+    page.locator(f"[data-part={WIDGETS[name].part}]").first.focus()
+    for key in WIDGETS[name].keys:
+        page.keyboard.press(key)
+    expect(live).not_to_have_text(said)
+    for canvas in page.locator("canvas:visible").all():
+        pixels, wide, rendering = canvas.evaluate(
+            "(canvas) => [canvas.width, canvas.clientWidth, getComputedStyle(canvas).imageRendering]"
+        )
+        # At the screen's own resolution, but for pictures that show their pixels.
+        assert rendering == "pixelated" or abs(pixels - 2 * wide) <= 1
+    assert "There is no Python behind this page" in page.locator("[data-part=python]").first.text_content()
+    page.close()
+    assert wrong == []
