@@ -207,6 +207,7 @@ def other_function(here: Place) -> Iterator[Edit]:
         for name in family if term.function in family else ():
             if name != term.function:
                 words, vague = f"{here.made} with {NOUNS[name]}".rstrip(","), False
+                words += ", whose axis stays" if term.function == f"{name}_without_axis" else ""
                 if name in OPERATIONS:
                     by = term.arguments[1]
                     words = f"{here.made} with {OPERATIONS[name]} {here.say.term(by, here.line)}"
