@@ -87,6 +87,8 @@ class Case:
             shows in the result; what is computed again does too.
         answer: what the judge compares with where there is no reference, such as labels; never sent to the probe.
         sizes: from which the case was drawn; None where it was not.
+        refuses: whether an input of it, such as a model, raises an error if it is asked what need not be asked. Such an
+            error counts for the case's own criterion, and not for whether the code runs.
     """
 
     tag: str
@@ -102,6 +104,7 @@ class Case:
     drift: float = 1.0
     answer: Any = None
     sizes: Sizes | None = None
+    refuses: bool = False
 
     @property
     def built_with(self) -> Build:

@@ -182,7 +182,7 @@ def test_a_name_that_is_html_is_text_in_formgrader(where: str) -> None:
         about |= {"last_name": name, "first_name": f"O'{name}"}
     about |= {"submission_id": "1", "assignment_id": "lab1", "notebook_id": "first", "index": 0, "total": 1}
     page, _ = HTMLExporter(config=config, template_name="formgrade").from_notebook_node(new_notebook(), about)
-    assert "onerror=alert(1)" in words(page)
+    assert name in words(page)
     assert not [tag for tag, attributes in Parsed(page, whole=False).elements if "onerror" in attributes]
 
 

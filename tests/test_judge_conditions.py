@@ -196,9 +196,41 @@ class Trained(Scale):
         return self.two * x
 
 
+class OverwritesWithoutGradients(Scale):
+    def forward(self, x):
+        return 2 * x if torch.is_grad_enabled() else x.mul_(2).clone()
+
+
+class FillsOneResultAgain(Scale):
+    def __init__(self, width):
+        super().__init__(width)
+        self.kept = {}
+
+    def forward(self, x):
+        if x.requires_grad:
+            return 2 * x
+        return torch.mul(x, 2, out=self.kept.setdefault((x.shape, x.dtype), torch.empty_like(x)))
+
+
+class LendsABuffer(Scale):
+    """The result lies in a buffer, as a table of positions does; a sparse one has no place at all."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.register_buffer("room", torch.zeros(40, width, dtype=torch.float64), persistent=False)
+        self.register_buffer("sparse", torch.eye(2).to_sparse(), persistent=False)
+
+    def forward(self, x):
+        if x.requires_grad or x.dtype != self.room.dtype:
+            return 2 * x
+        return self.room[: len(x)].copy_(2 * x)
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
+        (OverwritesWithoutGradients, "`x` is changed by a call that is made again (x of shape"),
+        (FillsOneResultAgain, "what one call has returned is changed by the next (x of shape"),
         (KeepsTheFirstLength, "called again, it gives a different result (x of shape (4, 3))"),
         (KeepsTheFirstSign, "called again, it gives a different result"),
         (DropsOut, "in training mode it gives a different result"),
@@ -215,7 +247,7 @@ def test_a_right_answer_is_right_under_every_condition(answer, says):
     assert verdict.mistakes == ()
 
 
-@pytest.mark.parametrize("answer", [Scale, TakenAlong])
+@pytest.mark.parametrize("answer", [Scale, TakenAlong, LendsABuffer])
 def test_conditions_that_do_not_matter_cost_nothing(answer):
     assert judged(SCALE, answer).passed, judged(SCALE, answer).text()
 

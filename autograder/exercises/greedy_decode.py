@@ -37,7 +37,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         """One batch.
 
         ends: for each row, how many tokens it has with its end token; None: more than it may have.
-        refuses: whether the model takes no text that was written on when it was complete.
+        refuses: whether the model raises an error for a text that was written on when it was complete.
         """
         batch, n_target = len(ends), n_target or int(source.choice([7, 8, 9]))
         among = np.arange(max(1, n_target - 6), n_target - 1)
@@ -63,7 +63,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         label += f", logits about {offset:,.0f}" if offset else ""
         label += f", start={start}, end={end}" if ids else ""
         label += ", and next_logits takes no token too many" if refuses else ""
-        return Case(tag, label, (model, start, end, max_tokens, batch), **kwargs)
+        return Case(tag, label, (model, start, end, max_tokens, batch), refuses=refuses, **kwargs)
 
     return [
         case("values", visible, [None, None, None], 5, visible=True),
@@ -132,7 +132,7 @@ def variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[st
     ended = torch.zeros(batch, dtype=torch.bool)
     most = max_tokens - ("one_too_few" in slips) + ("one_too_many" in slips)
     while tokens.size(1) <= most or "no_limit" in slips:
-        if "never_stops" not in slips and (ended.any() if "stops_with_the_first" in slips else ended.all()):
+        if not slips & {"never_stops", "cut_off"} and (ended.any() if "stops_with_the_first" in slips else ended.all()):
             break
         if tokens.size(1) > 100:
             raise RuntimeError("without end")
@@ -151,6 +151,8 @@ def variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[st
         if "end_not_written" in slips and bool(ended.all()):
             break
         tokens = torch.cat([tokens, chosen[:, None]], dim=1)
+    if "cut_off" in slips:  # once all rows have ended
+        tokens = tokens[:, : 2 + int((tokens[:, 1:] == end).cumsum(1).eq(0).sum(1).max())]
     return tokens if "start_returned" in slips else tokens[:, 1:]
 
 
@@ -219,6 +221,7 @@ MISTAKES = (
         "greedy_decode.never_stops",
         "What could the loop look at to see that no row is left to write?",
         "stop",
+        also=("cut_off",),
         costs=("stop",),
     ),
     mistake(

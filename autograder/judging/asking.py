@@ -100,20 +100,17 @@ class Trial:
     def replies_to_each(self, requests: Sequence[dict[str, Any]]) -> list[list[Reply] | None]:
         """The replies to several requests with cases, sent as one: their way takes longer than what they ask for.
 
-        None for those that have to be sent alone: all, where one would be too large, and those for which there was no
-        time any more after one that had run out of it.
+        None for those that have to be sent alone: all, where one would be too large, and where the time was up, those
+        that did not have all of it.
         """
         if not fits_in_one([case for request in requests for case in request["cases"]]):
             return [None for _ in requests]
         counts = [len(request["cases"]) for request in requests]
         replies = iter(self._read({"do": "each", "asks": list(requests)}, sum(counts)))
-        found, in_time = list[list[Reply] | None](), True
-        for count in counts:
-            own = list(itertools.islice(replies, count))
-            found.append(own if in_time else None)
-            errors = (self.outcome(reply).error for reply in own if in_time)
-            in_time = in_time and not any(error and error.type == probe.TOO_SLOW for error in errors)
-        return found
+        found = [list(itertools.islice(replies, count)) for count in counts]
+        errors = ([self.outcome(reply).error for reply in own] for own in found)
+        late = next((n for n, own in enumerate(errors) if any(one and one.type == probe.TOO_SLOW for one in own)), None)
+        return [*found] if late is None else [own if n < max(late, 1) else None for n, own in enumerate(found)]
 
     def _read(self, request: dict[str, Any], count: int) -> list[Reply]:
         limits = {"seconds": self.exercise.seconds, "forbidden": self.forbidden}

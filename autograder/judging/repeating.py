@@ -72,7 +72,7 @@ def repeat(comparison: Comparison) -> Repetition:
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     conditions += _of_first_calls(comparison, conditions)
     if not any(comparison.run.changed):  # which may be all that is behind it
-        conditions += _left_behind(comparison, made.seen("all at once"))
+        conditions += _beside_the_result(comparison, made.seen("all at once"))
     if of_torch:
         if not found.unsteady:  # else what differs there may be what is kept
             differ = _differ_in_float32(comparison, made.seen("in float32"))
@@ -123,14 +123,14 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
     return sentences
 
 
-def _left_behind(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
-    """What calls have done beside their results: to inputs that need no gradient, and to earlier results."""
+def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
+    """What calls that are made again have done beside their results: to inputs, and to earlier results."""
     sentences = list[str]()
     for i, outcome in seen:
         label = comparison.cases[i].label
         if outcome.changed is not None:
             name = comparison.run.input_name(outcome.changed)
-            sentences.append(f"{name} is changed by the call where it needs no gradient ({label})")
+            sentences.append(f"{name} is changed by a call that is made again ({label})")
         if outcome.rewritten:
             sentences.append(f"what one call has returned is changed by the next ({label})")
     return sentences
@@ -167,7 +167,7 @@ class _Looks:
         """What came of the calls of a look, with their cases."""
         trial, calls, replies = self._comparison.trial, self._looks[name][0], self._replies[name]
         if replies is None:
-            replies = trial.replies(self._asked[name], len(calls)) if calls else []
+            replies = self._replies[name] = trial.replies(self._asked[name], len(calls)) if calls else []
         pairs = zip(calls, replies, strict=True)
         return [(i, trial.outcome(reply)) for (i, _), reply in pairs if i is not None]
 

@@ -379,7 +379,7 @@ def _of_the_system() -> list[Path]:
 
 def exposed(path: Path) -> bool:
     """Whether a path lies among what kernels must read of a machine."""
-    return any(path.resolve().is_relative_to(one) for one in _of_the_system())
+    return any(path.resolve().is_relative_to(one.resolve()) for one in _of_the_system())
 
 
 def readable(course: Course) -> list[str]:

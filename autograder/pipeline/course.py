@@ -40,10 +40,14 @@ def within_reach(config: Config) -> str | None:
     from nbgrader.coursedir import CourseDirectory  # which takes seconds, and not all commands need it
     from nbgrader.exchange.default import Exchange
 
-    gradebook = CourseDirectory(config=config).db_url
+    course = CourseDirectory(config=config)
     for what, path, setting in (
-        ("exchange", Exchange(config=config).root, "c.Exchange.root"),
-        ("gradebook", gradebook.removeprefix("sqlite:///"), "c.CourseDirectory.db_url"),
+        (
+            "exchange",
+            str(Path(Exchange(config=config).root, course.course_id)),
+            "c.Exchange.root",
+        ),  # this course's part
+        ("gradebook", course.db_url.removeprefix("sqlite:///"), "c.CourseDirectory.db_url"),
     ):
         if Path(path).exists() and exposed(Path(path)):
             return f"the {what} lies in {path}, among what kernels must read; put it elsewhere, with {setting}"

@@ -28,8 +28,8 @@ def answer(request: bytes, target: Any) -> bytes:
     arguments and says which parameters it has. `{"do": "run", "cases": […]}` constructs, loads weights, calls,
     and, where a case gives a cotangent, differentiates, every case on an object of its own.
     `{"do": "look", "cases": […]}` only calls, under other conditions: see `_look`. The reply is a list with one dict
-    per build or case. `{"do": "each", "asks": […]}` holds several of the others, each with its own time, and the reply
-    is that to the first, and then that to the next. Once one has run out of time, nothing more is done.
+    per build or case. `{"do": "each", "asks": […]}` holds several of the others, and the reply is that to the first,
+    and then that to the next. Once their time is up, nothing more is done.
 
     `"forbidden"` lists operations, as `kernels` does, that raise `Forbidden` until the reply's bytes are made.
     """
@@ -37,7 +37,6 @@ def answer(request: bytes, target: Any) -> bytes:
     with forbidding(ask.get("forbidden", [])), Watchdog(ask.get("seconds", SECONDS)) as watchdog:
         replies = list[dict[str, Any]]()
         for one in ask["asks"] if ask["do"] == "each" else [ask]:
-            watchdog.renew()
             with of_one_class(bool(one.get("shared"))):
                 replies += [guarded(task, watchdog) for task in _work(target, one)]
         return pack(replies)
@@ -219,10 +218,17 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("shared"):
         reply["rewritten"] = not all(_equal(*pair) for pair in objects.get("results", ()))
         others = [*inputs, *weights.values(), *(call.buffers() if isinstance(call, nn.Module) else ())]
-        lent = {value.untyped_storage().data_ptr() for value in others if isinstance(value, torch.Tensor)}
-        own = [part for part in parts if part.untyped_storage().data_ptr() not in lent]
-        objects["results"] = [(part, part.detach().clone()) for part in own]
+        lent = {_storage(value) for value in others if isinstance(value, torch.Tensor)} | {None}
+        objects["results"] = [(part, part.detach().clone()) for part in parts if _storage(part) not in lent]
     return reply
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    """Where a tensor's numbers lie; None where that is no single place, as for a sparse one."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError, ValueError):
+        return None
 
 
 def _equal(one: Any, other: Any) -> bool:

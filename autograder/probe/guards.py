@@ -97,11 +97,6 @@ class Watchdog:
         self.seconds, self.barked = seconds, False
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.renew()
-
-    def renew(self) -> None:
-        """Let the time begin anew, unless it was up before."""
-        self._end, self._last = time.process_time() + self.seconds, time.monotonic() + WAITING * self.seconds
 
     def __enter__(self) -> "Watchdog":
         if threading.current_thread() is threading.main_thread():
@@ -130,7 +125,8 @@ class Watchdog:
                 continue
 
     def _watch(self) -> None:
-        while (left := min(self._end - time.process_time(), self._last - time.monotonic())) > 0:
+        end, last = time.process_time() + self.seconds, time.monotonic() + WAITING * self.seconds
+        while (left := min(end - time.process_time(), last - time.monotonic())) > 0:
             if self._done.wait(left):
                 return
         while not self._done.wait(AGAIN if self.barked else 0.0):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import math
 import types
 from collections.abc import Callable, Generator, Iterable
@@ -37,7 +38,7 @@ def _next_logits(
     """
     own, added = torch.from_numpy(rows.copy()), torch.from_numpy(before.copy())
     batch, places, _ = own.shape
-    lengths = list[int]()  # of the texts that it got; one that begins with filler tells nothing of what is written
+    lengths = list[int]()  # of the texts that it got; one with filler in it tells nothing of what is written
 
     def next_logits(tokens: torch.Tensor) -> torch.Tensor:
         """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
@@ -47,8 +48,10 @@ def _next_logits(
                 f"next_logits takes token ids of shape (batch, t), here with batch {batch} and t from 1 to "
                 f"{8 * places}; it got shape {tuple(tokens.shape)}"
             )
+        if tokens.size(1) == 1:  # texts begin
+            lengths.clear()
         lengths.append(tokens.size(1))
-        if end is not None and lengths[0] == 1:
+        if end is not None and lengths[0] == 1 and all(later - n in (0, 1) for n, later in itertools.pairwise(lengths)):
             if bool((tokens[:, 1:-1] == end).any(1).all()):
                 raise ValueError("next_logits got a token that was written after every row had written its end token")
             if tokens.size(1) > 1 + (most or places):
