@@ -133,17 +133,23 @@ def lab_server(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=None if sys.platform == "win32" else _hear_interrupts,
         )
     try:
         yield Server(_address(process, log_path, timeout), course, home, process, log_path)
     finally:
         if process.poll() is None:
-            process.terminate()  # what a shell has started in the background is deaf to an interrupt
+            process.terminate()
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def _hear_interrupts() -> None:
+    """As a program in a terminal does; what a shell has started in the background is deaf to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _address(process: subprocess.Popen, log: Path, timeout: float) -> str:
