@@ -206,7 +206,10 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [other(value) for value in inputs[:1]]}
     used = "build" in case and not call.training  # as a trained model is: without gradients
-    given = [_copied(value) if isinstance(value, torch.Tensor | np.ndarray) else None for value in inputs]
+    given = [
+        value.clone() if isinstance(value, torch.Tensor) else np.copy(value) if isinstance(value, np.ndarray) else None
+        for value in inputs
+    ]
     with torch.set_grad_enabled(not used):
         reply, parts = _result(_called(call, inputs, weights, case), case)
     if how.get("shared") and empty_caches(inputs):
@@ -236,7 +239,9 @@ def _equal(one: Any, other: Any) -> bool:
     one, other = (
         torch.from_numpy(value) if isinstance(value, np.ndarray) else value.detach() for value in (one, other)
     )
-    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def other(value: Any) -> Any:
