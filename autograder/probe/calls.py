@@ -206,18 +206,12 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [other(value) for value in inputs[:1]]}
     used = "build" in case and not call.training  # as a trained model is: without gradients
-    given = [
-        value.clone() if isinstance(value, torch.Tensor) else np.copy(value) if isinstance(value, np.ndarray) else None
-        for value in inputs
-    ]
+    given = {n: torch.as_tensor(v).clone() for n, v in enumerate(inputs) if isinstance(v, torch.Tensor | np.ndarray)}
     with torch.set_grad_enabled(not used):
         reply, parts = _result(_called(call, inputs, weights, case), case)
     if how.get("shared") and empty_caches(inputs):
         raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
-    both = zip(given, inputs, strict=True)
-    reply["changed"] = next(
-        (n for n, (before, now) in enumerate(both) if before is not None and not _equal(before, now)), None
-    )
+    reply["changed"] = next((n for n, before in given.items() if not _equal(before, torch.as_tensor(inputs[n]))), None)
     if how.get("shared"):
         reply["rewritten"] = not all(_equal(*pair) for pair in objects.get("results", ()))
         others = [*inputs, *weights.values(), *(call.buffers() if isinstance(call, nn.Module) else ())]
@@ -234,11 +228,8 @@ def _storage(tensor: torch.Tensor) -> int | None:
         return None
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two arrays or tensors hold the same; NaN is the same as NaN."""
-    one, other = (
-        torch.from_numpy(value) if isinstance(value, np.ndarray) else value.detach() for value in (one, other)
-    )
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors hold the same; NaN is the same as NaN."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
