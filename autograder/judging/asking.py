@@ -97,8 +97,8 @@ class Trial:
             return [reply for part in parts for reply in self.replies(request | {"cases": part}, len(part))]
         return self._read(request, count)
 
-    def replies_to_each(self, requests: Sequence[dict[str, Any]]) -> list[list[Reply] | None]:
-        """The replies to several requests with cases, sent as one: their way takes longer than what they ask for.
+    def outcomes_of_each(self, requests: Sequence[dict[str, Any]]) -> list[list[Outcome] | None]:
+        """What came of several requests with cases, sent as one: their way takes longer than what they ask for.
 
         None for those that have to be sent alone: all, where one would be too large, and where the time was up, those
         that did not have all of it.
@@ -106,15 +106,19 @@ class Trial:
         if not fits_in_one([case for request in requests for case in request["cases"]]):
             return [None for _ in requests]
         counts = [len(request["cases"]) for request in requests]
-        replies = iter(self._read({"do": "each", "asks": list(requests)}, sum(counts)))
-        found = [list(itertools.islice(replies, count)) for count in counts]
-        errors = ([self.outcome(reply).error for reply in own] for own in found)
-        late = next((n for n, own in enumerate(errors) if any(one and one.type == probe.TOO_SLOW for one in own)), None)
+        replies = self._read({"do": "each", "asks": list(requests)}, sum(counts))
+        outcomes = map(self.outcome, replies)
+        found = [list(itertools.islice(outcomes, count)) for count in counts]
+        late = next((n for n, own in enumerate(found) if any(map(_is_late, own))), None)
         return [*found] if late is None else [own if n < max(late, 1) else None for n, own in enumerate(found)]
 
     def _read(self, request: dict[str, Any], count: int) -> list[Reply]:
         limits = {"seconds": self.exercise.seconds, "forbidden": self.forbidden}
         return read(self.ask, request | limits, count)
+
+
+def _is_late(outcome: Outcome) -> bool:
+    return outcome.error is not None and outcome.error.type == probe.TOO_SLOW
 
 
 def fits_in_one(calls: Sequence[Mapping[str, Any]]) -> bool:

@@ -160,16 +160,16 @@ class _Looks:
             name: {"do": "look", "cases": [request for _, request in calls], **how}
             for name, (calls, how) in looks.items()
         }
-        replies = comparison.trial.replies_to_each([*self._asked.values()])
-        self._replies = dict(zip(looks, replies, strict=True))
+        outcomes = comparison.trial.outcomes_of_each([*self._asked.values()])
+        self._outcomes = dict(zip(looks, outcomes, strict=True))
 
     def seen(self, name: str) -> list[tuple[int, Outcome]]:
         """What came of the calls of a look, with their cases."""
-        trial, calls, replies = self._comparison.trial, self._looks[name][0], self._replies[name]
-        if replies is None:
-            replies = self._replies[name] = trial.replies(self._asked[name], len(calls)) if calls else []
-        pairs = zip(calls, replies, strict=True)
-        return [(i, trial.outcome(reply)) for (i, _), reply in pairs if i is not None]
+        trial, calls, outcomes = self._comparison.trial, self._looks[name][0], self._outcomes[name]
+        if outcomes is None:
+            replies = trial.replies(self._asked[name], len(calls)) if calls else []
+            outcomes = self._outcomes[name] = [*map(trial.outcome, replies)]
+        return [(i, outcome) for (i, _), outcome in zip(calls, outcomes, strict=True) if i is not None]
 
     def differing(self, name: str) -> dict[int, StudentError | None]:
         """The cases whose results are not what they were, and what they raised."""
