@@ -77,11 +77,11 @@ def possible(everything: tuple[Declared, ...]) -> list[Sizes]:
 def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     """Sets of sizes, always the same for the same axes.
 
-    Between them each axis is 1 in one where no other is, larger than all others in one, long in one, equal to each
-    other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one, or, where
-    that may not be, every two that may. Each is even in one and odd in one. Each value of a choice occurs, alone and
-    with something long. One way to build an object serves for calls of all kinds: short
-    and long, each axis 1, each choice. Its first two sets come once more at the end: other numbers of the same shape.
+    Between them each axis is 1 in one where no other is, larger than all others in one, long in one where none is 1,
+    equal to each other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one,
+    or, where that may not be, every two that may. Each is even in one and odd in one. Each value of a choice occurs,
+    alone and with something long. One way to build an object serves for calls of all kinds: short and long, each axis 1,
+    each choice. Its first two sets come once more at the end: other numbers of the same shape.
 
     Args:
         everything: the axes of an exercise. A `Derived` one stands after those that it follows from.
@@ -176,6 +176,8 @@ def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, 
             found.add(("largest", name))
         if name in long:
             found.add(("long", name))
+            if others and min(others) > 1:
+                found.add(("long among others", name))
         for other, n in numbers.items():
             if name < other and min(n, size) > 1:
                 found.add(("equal" if n == size else "different", name, other))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autograder.covering import Axis, Choice, Derived, Only, covering
+from autograder.covering import Axis, Choice, Derived, Only, covering, possible
 from autograder.exercise import Case, with_outlier
 from autograder.exercises import EXERCISES
 
@@ -35,6 +35,18 @@ def test_every_two_axes_are_equal_in_one_and_different_in_one():
         for other in NUMBERS[:i]:
             assert any(s[one] == s[other] > 1 for s in covering(HEADS)), (one, other)
             assert any(1 < s[one] != s[other] > 1 for s in covering(HEADS)), (one, other)
+
+
+@pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if exercise.axes])
+def test_what_is_long_is_long_among_sizes_of_more_than_1_where_it_can_be(name):
+    axes = EXERCISES[name].axes
+
+    def among_others(sets):
+        long = {axis.name: axis.long for axis in axes if isinstance(axis, Axis) and axis.long}
+        more = [s for s in sets if min(n for n in s.values() if type(n) is int) > 1]
+        return {name for name, size in long.items() if any(s[name] == size for s in more)}
+
+    assert among_others(covering(axes)) == among_others(possible(axes))
 
 
 def test_each_choice_is_tried_with_what_is_long():

@@ -42,7 +42,6 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", rng, 4, 2, 3, offset=-LARGE, single=False),
         case("values", rng, 2, 1, 2, n_vocabulary=MANY),
         case("values", rng, 1, 2, 12, n_vocabulary=3),
-        case("values", rng, 2, 40, 3),
         case("kept", visible, 3, 4, 5, visible=True),
         case("kept", rng, 2, 3, 6),
         case("kept", rng, 4, 2, 5),
@@ -72,7 +71,7 @@ def _model(
 
 AXES = (
     Axis("batch", most=4),
-    Axis("begun", most=6, long=30),
+    Axis("begun", most=6, long=40),
     Axis("n_vocabulary", least=4, most=9),
     Axis("n_tokens", most=6, long=20),
     Axis("blocks", most=3),
