@@ -9,6 +9,9 @@ endif
 NO_PYTHON := There is no $(PYTHON) here: install Python 3.11 or newer, then run this again.
 BOOTSTRAP = @command -v $(PYTHON) >/dev/null || { echo "$(NO_PYTHON)" >&2; exit 1; }; $(PYTHON) bootstrap.py
 
+# Containers often forbid Python to keep what it has compiled. Each process would then compile PyTorch once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup doctor lab
 
 help::
