@@ -1,6 +1,7 @@
 """labs/ is what solutions/ gives, and tells no answer."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import pytest
 from torch.nn.functional import dropout
 
 from autograder import probe
+from autograder.course import course_of
 from autograder.exercises import EXERCISES
 from autograder.judge import judge
 from autograder.pipeline import labs
 from autograder.pipeline.cells import checked_name
-from autograder.pipeline.course import Failed
+from autograder.pipeline.course import Failed, nbgrader
 from tests.answers import found
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -128,3 +130,13 @@ def test_what_a_task_demands_is_checked(source: Path, exercise: str, sentence: s
         verdict = judge(EXERCISES[exercise], lambda request, answer=answer: probe.answer(request, answer), 0)
         (result,) = (r for c, r in zip(EXERCISES[exercise].criteria, verdict.results, strict=True) if c.key == key)
         assert not result.holds and not result.spared, verdict.text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script stands in for Python")
+def test_a_full_disk_is_called_so_where_nbgrader_advises_to_upgrade_the_gradebook(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'sqlite3.OperationalError: database or disk is full'\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(Failed, match="is full: make room"):
+        nbgrader(tmp_path, "generate_assignment", "*", quiet=True, about=course_of(REPOSITORY))

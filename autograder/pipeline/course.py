@@ -13,6 +13,8 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder.course import Course, course_of
 from autograder.kernels.launch import exposed
 
+FULL = ("database or disk is full", "No space left on device")  # how SQLite and the system say it
+
 
 class Failed(Exception):
     """A command that did not do what it was asked for. The text says what to do."""
@@ -77,6 +79,9 @@ def nbgrader(
 
     The course may say in which `environment` (see `autograder.course`). What it logs goes to the terminal; if quiet,
     only when it fails, and line by line to `log`.
+
+    Raises:
+        Failed: the disk is full, and it was to be quiet.
     """
     with subprocess.Popen(
         [sys.executable, "-m", "nbgrader", *arguments],
@@ -92,5 +97,8 @@ def nbgrader(
             if log:
                 log(line)
     if quiet and running.returncode:
-        print("".join(lines), file=sys.stderr)
+        text = "".join(lines)
+        if any(sign in text for sign in FULL):  # for which nbgrader advises to upgrade the gradebook
+            raise Failed(f"The disk that holds {course} is full: make room, and run the same command again.")
+        print(text, file=sys.stderr)
     return running.returncode
