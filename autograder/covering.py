@@ -80,7 +80,7 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     Between them each axis is 1 in one where no other is, larger than all others in one, long in one where none is 1,
     equal to each other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one,
     or, where that may not be, every two that may. Each is even in one and odd in one. Each value of a choice occurs,
-    alone and with something long. One way to build an object serves for calls of all kinds: short and long, each axis 1,
+    alone and with something long. One way to build an object serves for calls of all kinds: short, long, each axis 1,
     each choice. Its first two sets come once more at the end: other numbers of the same shape.
 
     Args:

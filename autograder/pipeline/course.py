@@ -20,6 +20,11 @@ class Failed(Exception):
     """A command that did not do what it was asked for. The text says what to do."""
 
 
+def in_short(problem: Exception) -> str:
+    """What a gradebook's database says, without the query and the link that SQLAlchemy adds."""
+    return str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
+
+
 def course_root(start: Path) -> Path:
     """The nearest folder, from `start` upwards, that holds nbgrader_config.py and solutions/.
 

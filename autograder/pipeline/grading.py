@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from autograder.course import course_of
 from autograder.pipeline import labs, late
-from autograder.pipeline.course import Failed, configuration, nbgrader, within_reach
+from autograder.pipeline.course import Failed, configuration, in_short, nbgrader, within_reach
 from autograder.pipeline.feedback import is_whole, write_index
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
@@ -109,7 +109,8 @@ def grade(
             for folder in (course / "feedback").glob("*/"):
                 write_index(folder)
     except SQLAlchemyError as problem:
-        raise Failed(f"The gradebook cannot be used ({problem}). The next run takes up what is missing.") from problem
+        why = in_short(problem)
+        raise Failed(f"The gradebook cannot be used ({why}). The next run takes up what is missing.") from problem
     except OSError as problem:
         raise Failed(f"{problem}. The next run takes up what is missing.") from problem
     if nbgrader(course, "export"):

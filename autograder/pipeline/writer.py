@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
-from autograder.pipeline.course import Failed
+from autograder.pipeline.course import Failed, in_short
 from autograder.pipeline.parcel import Part, Rows, parts_of_lab, put_rows, rows_of_submission, set_row
 from autograder.pipeline.turns import Turn
 
@@ -104,7 +104,7 @@ class Writer:
             try:
                 return do()
             except DBAPIError as problem:
-                why = str(problem.orig).strip().partition("\n")[0]
+                why = in_short(problem)
                 if full := self._is_full(problem):
                     why += ": make room"
                 if wait is None or full:

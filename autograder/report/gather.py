@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from autograder.pipeline import labs
 from autograder.pipeline.cells import checked_name
-from autograder.pipeline.course import Failed, configuration
+from autograder.pipeline.course import Failed, configuration, in_short
 from autograder.pipeline.intake import printable
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
@@ -111,7 +111,7 @@ def gather(course: Path, say: Callable[[str], None]) -> Class:
             found = [_lab(course, lab, connection, journal, say) for lab in known]
             students = _students(connection)
     except SQLAlchemyError as problem:
-        raise Failed(f"The gradebook cannot be used ({problem}).") from problem
+        raise Failed(f"The gradebook cannot be used ({in_short(problem)}).") from problem
     others = {student for lab in found for student in lab.handed_in} - students.keys()
     return Class(found, dict(sorted((students | {one: one for one in others}).items())))
 
