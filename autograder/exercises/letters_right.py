@@ -29,10 +29,13 @@ def _case(
     end: int,
     visible: bool = False,
     stops: int = -1,
+    stays: int = -1,
 ) -> Case:
     """A model that writes letter after letter of a circle, and words that leave the circle near their beginning.
 
-    At letter number `stops` of the circle it ends a word, unless words are longer than the whole circle.
+    At letter number `stops` of the circle it ends a word, unless words are longer than the whole circle; at number
+    `stays`, if there is one, it stays. Which letter is likeliest, a row of logits says by itself: hidden ones lie
+    anywhere, and some of them close together.
     """
     letters = [token for token in range(n_tokens) if token != end]
     after = rng.permutation(letters)
@@ -41,6 +44,10 @@ def _case(
     table[end, after[0]] += 6.0  # what it would write after an end, if it were asked
     if max(lengths) <= n_tokens or stops >= 0:  # else it goes round and round, to the end of the longest word
         table[after[stops], end] += 12.0
+    if stays >= 0:
+        table[after[stays], after[stays]] += 20.0
+    if not visible:
+        table = table * rng.uniform(0.02, 1.0, (n_tokens, 1)) + rng.uniform(-1e3, 1e3, (n_tokens, 1))
     following = table.argmax(1)
     words = np.full((len(lengths), max(lengths)), end)
     for row, length in enumerate(lengths):
@@ -60,7 +67,7 @@ AXES = (
     Axis("n_tokens", least=4, most=9),
     Choice("lengths", ("equal", "longest first", "longest last")),
     Choice("end", ("the first id", "the last id", "another id")),
-    Choice("model", ("writes on", "ends early")),
+    Choice("model", ("writes on", "ends early", "stays")),
 )
 
 
@@ -71,7 +78,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
         lengths = np.sort(rng.integers(2, letters + 1, words))[:: -1 if kind == "longest first" else 1].copy()
         lengths[0 if kind == "longest first" else -1] = letters
     ends = {"the first id": 0, "the last id": n_tokens - 1, "another id": n_tokens // 2}
-    return _case("", rng, lengths.tolist(), n_tokens, ends[end], stops=2 if model == "ends early" else -1)
+    stops, stays = 2 if model == "ends early" else -1, 1 if model == "stays" else -1
+    return _case("", rng, lengths.tolist(), n_tokens, ends[end], stops=stops, stays=stays)
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:

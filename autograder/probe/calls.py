@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .guards import Watch, Watchdog, forbidding, guarded
-from .stand_ins import empty_caches, made, models, of_one_class, state, writers
+from .stand_ins import empty_caches, made, models, of_one_class, refilled, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
 MAX_STARTS = 100_000  # numbers of a parameter whose start is told
@@ -199,7 +199,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
     if how.get("shared"):
-        inputs = objects["inputs"] = _refilled(objects.get("inputs", []), inputs)
+        inputs = objects["inputs"] = refilled(objects.get("inputs", []), inputs)
         for writer in writers(inputs):
             _called(call, [other(value) for value in inputs], weights, case)  # the same model has written another
             writer.renew()
@@ -216,7 +216,9 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         reply["rewritten"] = not all(_equal(*pair) for pair in objects.get("results", ()))
         others = [*inputs, *weights.values(), *(call.buffers() if isinstance(call, nn.Module) else ())]
         lent = {_storage(value) for value in others if isinstance(value, torch.Tensor)} | {None}
-        objects["results"] = [(part, part.detach().clone()) for part in parts if _storage(part) not in lent]
+        arrays = [value for value in inputs if isinstance(value, np.ndarray)]
+        own = [part for part in parts if _storage(part) not in lent and not _lies_in(part, arrays)]
+        objects["results"] = [(part, part.detach().clone()) for part in own]
     return reply
 
 
@@ -226,6 +228,11 @@ def _storage(tensor: torch.Tensor) -> int | None:
         return tensor.untyped_storage().data_ptr()
     except (NotImplementedError, RuntimeError, ValueError):
         return None
+
+
+def _lies_in(tensor: torch.Tensor, arrays: list[np.ndarray]) -> bool:
+    """Whether a tensor may be a view of one of some arrays."""
+    return bool(arrays) and any(np.may_share_memory(tensor.detach().numpy(), given) for given in arrays)
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -382,21 +389,6 @@ def _strided(value: Any) -> Any:
     return value
 
 
-def _refilled(kept: list[Any], inputs: list[Any]) -> list[Any]:
-    """The inputs, in the arrays and tensors of the call before wherever these are laid out alike."""
-
-    filled = list(inputs)
-    for i, (old, new) in enumerate(zip(kept, inputs, strict=False)):
-        if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
-            if (old.shape, old.dtype, old.strides) == (new.shape, new.dtype, new.strides):
-                old[...] = new
-                filled[i] = old
-        elif isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
-            alike = (old.shape, old.dtype, old.stride()) == (new.shape, new.dtype, new.stride())
-            filled[i] = old.copy_(new) if alike and not old.requires_grad else new
-    return filled
-
-
 def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]) -> Any:
     if "steps" in case:
         return _in_turns(call, inputs, weights, case)
@@ -489,4 +481,8 @@ def _tensor(part: Any, kind: Any) -> torch.Tensor | None:
     """A part of a result as a tensor; None if it is not of that kind, or no numbers."""
     if not isinstance(part, kind) or (kind is not torch.Tensor and np.asarray(part).dtype.kind not in "fiub"):
         return None
-    return part if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(part))
+    if isinstance(part, torch.Tensor):
+        return part
+    numbers = np.asarray(part)
+    # Where it can, the tensor shares the array's memory: so a later call can be seen writing into it.
+    return torch.from_numpy(numbers if numbers.flags.c_contiguous and numbers.flags.writeable else numbers.copy())

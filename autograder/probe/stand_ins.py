@@ -14,6 +14,7 @@ from torch import nn
 
 from .wire import array
 
+PLAIN = (bool, int, float, str, type(None))  # values of attributes that can be told apart
 GIVEN = "given"  # the module that the classes of a model among the inputs say they are from
 
 
@@ -178,6 +179,7 @@ def _module(
         part.register_forward_pre_hook(_somebody_elses)
     for n, parameter in enumerate(module.parameters()):
         parameter.requires_grad_(n > 0)  # not all of a model need be trained
+        parameter.grad = torch.ones_like(parameter) if n == 1 else None  # of a step that somebody has begun
         vars(parameter)[GIVEN] = True
     return module.train(training)
 
@@ -243,11 +245,37 @@ def empty_caches(inputs: Iterable[Any]) -> list[_Cache]:
     return [value for value in inputs if isinstance(value, _Cache) and not len(value)]
 
 
+def refilled(kept: list[Any], inputs: list[Any]) -> list[Any]:
+    """The inputs, in the arrays, tensors and models of the call before wherever these are laid out alike."""
+    filled = list(inputs)
+    for i, (old, new) in enumerate(zip(kept, inputs, strict=False)):
+        if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
+            if (old.shape, old.dtype, old.strides) == (new.shape, new.dtype, new.strides):
+                old[...] = new
+                filled[i] = old
+        elif isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+            alike = (old.shape, old.dtype, old.stride()) == (new.shape, new.dtype, new.stride())
+            filled[i] = old.copy_(new) if alike and not old.requires_grad else new
+        elif models([new]) and isinstance(old, nn.Module) and _laid_out(old) == _laid_out(new):
+            old.load_state_dict(new.state_dict())  # as after a step of training
+            filled[i] = old
+    return filled
+
+
+def _laid_out(model: nn.Module) -> list[Any]:
+    """What two models have in common of which one can take the other's parameters: classes, attributes and shapes."""
+    tensors = (*model.named_parameters(), *model.named_buffers())
+    return [
+        *((type(part), {n: v for n, v in vars(part).items() if isinstance(v, PLAIN)}) for part in model.modules()),
+        *((name, value.shape, value.dtype, value.requires_grad) for name, value in tensors),
+    ]
+
+
 def state(module: nn.Module) -> dict[str, Any]:
     """What a call may leave behind on a model that it was given: arrays and plain values, by what they are.
 
-    That is every parameter, buffer, hook and attribute, and each method of its classes that is no longer the one they
-    came with.
+    That is every parameter with its gradient, buffer, hook and attribute, and each method of its classes that is no
+    longer the one they came with.
     """
     found: dict[str, Any] = {}
     for path, owner in module.named_modules():
@@ -260,11 +288,12 @@ def state(module: nn.Module) -> dict[str, Any]:
                     hooks = f"the earlier hook on {at}" if known else f"the list of hooks on {at}"
                     found[hooks] = found.get(hooks, 0) + 1
             elif name not in ("_parameters", "_buffers", "_modules"):
-                plain = isinstance(value, bool | int | float | str | None)
-                found[f"`{within}{name}`"] = value if plain else type(value).__name__
+                found[f"`{within}{name}`"] = value if isinstance(value, PLAIN) else type(value).__name__
         for name, parameter in owner.named_parameters(recurse=False):
             found |= {f"`{within}{name}`": array(parameter), f"`{within}{name}.requires_grad`": parameter.requires_grad}
             found[f"`{within}{name}` (as an object)"] = GIVEN in vars(parameter)
+            if parameter.grad is not None:
+                found[f"`{within}{name}.grad`"] = array(parameter.grad)
         for name, buffer in owner.named_buffers(recurse=False):
             found[f"`{within}{name}`"] = array(buffer)
         for kind in type(owner).__mro__:
