@@ -383,7 +383,7 @@ class Exercise:
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         for i, case in reversed([*enumerate(drawn)]):
             if not self._hides(case) and (changed := with_outlier(case)) is not case:
-                drawn[i] = changed
+                drawn[i] = replace(changed, differentiate=False)
                 break
         return cases + drawn
 
@@ -401,7 +401,9 @@ class Exercise:
         assert self.drawn is not None
         case = self.drawn(dict(sizes), rng)
         named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
-        return replace(case, label=f"{case.label}, {named}".removeprefix(", "), sizes=dict(sizes))
+        differentiate = case.differentiate or any(criterion.key == "gradients" for criterion in self.criteria)
+        label = f"{case.label}, {named}".removeprefix(", ")
+        return replace(case, label=label, sizes=dict(sizes), differentiate=differentiate)
 
     @property
     def alters(self) -> bool:
