@@ -35,6 +35,7 @@ from autograder.pipeline.integrity import MAX_REMARKS, NOTED, Remark
 from autograder.pipeline.kernel_side import MIME, SENT
 from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable
 from autograder.pipeline.recorded import record
+from autograder.pipeline.texts import encodable
 
 # The judge brings PyTorch, which takes seconds: commands that judge nothing use this file too.
 if TYPE_CHECKING:
@@ -491,8 +492,8 @@ def _told(cell: NotebookNode, verdict: "Verdict") -> dict[str, Any]:
     return {
         "grade_id": cell.metadata.nbgrader.grade_id,
         "score": verdict.score,
-        "text": verdict.text().encode("utf-8", "replace").decode(),
-        "html": verdict.html().encode("utf-8", "replace").decode(),
+        "text": encodable(verdict.text()),
+        "html": encodable(verdict.html()),
         "exercise": verdict.exercise,
         "forbidden": verdict.forbidden,
         "recorded": record(verdict),

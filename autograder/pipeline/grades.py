@@ -14,9 +14,9 @@ from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
 from autograder.pipeline.execute import SCORES
-from autograder.pipeline.intake import printable
 from autograder.pipeline.late import renew
 from autograder.pipeline.standing import released, standings
+from autograder.pipeline.texts import in_table, listed
 
 # nbgrader opens the gradebook nine times for each submission, each time with an engine of its own, for which SQLAlchemy
 # compiles every query anew: a sixth of the time of grading. One engine for each gradebook keeps them; nbgrader closes
@@ -73,23 +73,14 @@ class QuotedExport(CsvExportPlugin):
             for one in standings(course, gradebook, lab):
                 if one.student not in (self.student or [one.student]):
                     continue
-                student = one.student if one.student.isprintable() else repr(one.student)
                 person = people.get(one.student)
                 row = {name: getattr(person, name, None) for name in ("last_name", "first_name", "email")}
-                row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": student}
+                row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": listed(one.student)}
                 row |= {"timestamp": one.handed_in, "raw_score": one.raw, "score": one.score}
                 row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
                 row |= {"ungraded": one.ungraded if one.score is not None else None}
-                table.writerow({name: harmless(value) for name, value in row.items()})
+                table.writerow({name: in_table(value) for name, value in row.items()})
         path = Path(self.to or "grades.csv")
         part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half
         part.write_text(text.getvalue(), encoding="utf-8")
         part.replace(path)
-
-
-def harmless(value: Any) -> Any:
-    """A value as it is, but a text without what a terminal would obey, and one that a spreadsheet would compute with
-    an apostrophe before it."""
-    if not isinstance(value, str):
-        return value
-    return "'" * value.startswith(("=", "+", "-", "@", "\t", "\r")) + printable(value)

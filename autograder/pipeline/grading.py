@@ -30,6 +30,7 @@ from autograder.pipeline.parcel import unpack
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.recorded import verdicts
 from autograder.pipeline.standing import NOT_HANDED_IN, Standing, handed_in, standings, submitted
+from autograder.pipeline.texts import listed, printable
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
 from autograder.pipeline.writer import Writer
@@ -254,7 +255,7 @@ def _one_after_the_other(grader: Grader, jobs: Iterator[Job]) -> Answers:
 def _last_line(text: str) -> str:
     """The last line of a log that says something, without what would give orders to a terminal."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
-    return "".join(c for c in lines[-1] if c.isprintable())
+    return printable(lines[-1], "")
 
 
 def _warn(sentence: str) -> None:
@@ -315,7 +316,7 @@ def _report(course: Path, lab: str, most: float, standings: list[Standing]) -> t
     counted = Counter[str]()
     absent: list[str] = []
     for one in standings:
-        student = one.student if one.student.isprintable() else repr(one.student)  # or it would order a terminal about
+        student = listed(one.student)
         if one.state == NOT_HANDED_IN:
             absent.append(student)
             continue

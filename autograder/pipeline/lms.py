@@ -27,8 +27,9 @@ from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake, labs, late
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.people import POINTS, Class, Person, letters, people, read_table
+from autograder.pipeline.people import POINTS, Class, Person, people, read_table
 from autograder.pipeline.standing import released, standings
+from autograder.pipeline.texts import letters, printable
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
@@ -310,7 +311,7 @@ def _piece(
 
 
 def _shown(text: str) -> str:
-    return intake.printable(text)[:SHOWN]
+    return printable(text)[:SHOWN]
 
 
 def _harmless(parts: tuple[str, ...], name: str) -> bool:

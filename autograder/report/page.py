@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from autograder.course import course_of
-from autograder.pipeline.grades import harmless
+from autograder.pipeline.texts import in_table
 from autograder.report import findings
 from autograder.report.findings import Findings, Mistaken
 from autograder.report.gather import HandIn, Lab, gather
@@ -232,7 +232,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     if rows:
         table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         table.writeheader()
-        table.writerows({key: harmless(value) for key, value in row.items()} for row in rows)
+        table.writerows({key: in_table(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
 
 
