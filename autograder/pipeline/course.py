@@ -13,6 +13,8 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder.course import Course, course_of
 from autograder.kernels.launch import exposed
 
+STATE = ".headroom"  # in the course folder: what is kept there for the next command
+
 
 class Failed(Exception):
     """A command that did not do what it was asked for. The text says what to do."""
@@ -28,6 +30,13 @@ def course_root(start: Path) -> Path:
         if (folder / "nbgrader_config.py").is_file() and (folder / "solutions").is_dir():
             return folder
     raise Failed(f"There is no nbgrader_config.py beside a solutions/ in {start} or above it.")
+
+
+def state(course: Path) -> Path:
+    """The folder `STATE` of a course, which is made where there is none."""
+    folder = course / STATE
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def configuration(course: Path) -> Config:

@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from autograder.course import course_of
 from autograder.pipeline import labs, late
-from autograder.pipeline.course import Failed, configuration, nbgrader, within_reach
+from autograder.pipeline.course import STATE, Failed, configuration, nbgrader, within_reach
 from autograder.pipeline.feedback import is_whole, write_index
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
@@ -37,8 +37,8 @@ from autograder.pipeline.writer import Writer
 
 WORTHWHILE = 25  # submissions: they take about as long as one more worker takes to start
 MEMORY = 1500 << 20  # bytes that each worker may take before there are fewer than cores
-LOG = ".headroom/grade.log"  # in the course folder: what graders said
-AT_WORK = ".headroom/grading"  # likewise; who has its turn there grades the course
+LOG = f"{STATE}/grade.log"  # in the course folder: what graders said
+AT_WORK = f"{STATE}/grading"  # likewise; who has its turn there grades the course
 CLUSTER = "pip install -e '.[grade]' in the course's folder"
 
 Job = tuple[Any, Callable[[], bytes]]  # what it is known by, and what makes the request

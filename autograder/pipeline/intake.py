@@ -23,6 +23,7 @@ from typing import Any
 import dateutil.tz
 from nbgrader.coursedir import CourseDirectory
 
+from autograder.pipeline.course import STATE
 from autograder.pipeline.integrity import Remark
 from autograder.pipeline.texts import letters, printable
 
@@ -38,7 +39,7 @@ STAMP = "timestamp.txt"
 TIME = re.compile(  # a day, a time of day, and a zone: none, Z, an offset, or a name
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(|Z|[+-]\d\d:?\d\d|[A-Za-z][\w+-]*(?:/[\w+-]+)*)", re.ASCII
 )
-FOLDER = ".headroom/taken-in-{}"  # in the course folder, {} is the grader's process
+FOLDER = f"{STATE}/taken-in-{{}}"  # in the course folder, {} is the grader's process
 # To open a file without waiting for whoever writes to it, and without following a link; not all are known everywhere.
 PLAINLY = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 IGNORED = re.compile(r"\..*|.*\.pyc|__pycache__|feedback|.*\.ipynb", re.DOTALL)  # what nbgrader does not copy either

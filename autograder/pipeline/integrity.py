@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
+from autograder.pipeline.course import STATE
 from autograder.pipeline.texts import UNPRINTABLE, in_markdown, printable
 
 NOTED = "autograder_noted"  # the key in nbgrader's resources under which the remarks travel
@@ -24,7 +25,7 @@ MAX_LINES = 60  # of one difference
 MAX_COMPARED = 20_000  # characters of a text: what compares two takes time that grows with the product of their lines
 MAX_REMARKS, MAX_SAID = 200, 1000  # remarks of a note, characters of one
 ABOUT = ("grade", "solution", "task", "locked", "points", "cell_type")
-RELEASED = ".headroom/released.json"  # in the course folder: prints of the instructor's cells in every labs/ made here
+RELEASED = f"{STATE}/released.json"  # in the course folder: prints of the instructor's cells in every labs/ made here
 HEAD = (
     "What was seen while this submission was graded. It changed no score, and it is no proof of anybody's intent: "
     "cells are deleted by accident, and libraries open files on their own. What the submission's own process reports "

@@ -13,11 +13,11 @@ import nbformat
 
 from autograder.course import Course, course_of
 from autograder.pipeline.cells import checked_name
-from autograder.pipeline.course import Failed, nbgrader
+from autograder.pipeline.course import STATE, Failed, nbgrader, state
 from autograder.pipeline.integrity import RELEASED, cell_print, earlier_prints
 from autograder.pipeline.journal import digest
 
-MADE = ".headroom/made.json"  # in the course folder: of what in solutions/ each lab was made
+MADE = f"{STATE}/made.json"  # in the course folder: of what in solutions/ each lab was made
 CONVERTED = re.compile(r"Converting notebook .*/([^/]+)/[^/]+\.ipynb")  # what nbgrader logs as it begins with one
 
 
@@ -74,7 +74,7 @@ def generate(
         for sentence in unsaid_points(path):
             say(f"{path.parent.name}: {sentence}")
     made = _made(course) | {lab: _digest(course, lab) for lab in labs}
-    (course / MADE).parent.mkdir(exist_ok=True)
+    state(course)
     (course / MADE).write_text(json.dumps(made), encoding="utf-8")
     kept = {lab: sorted({*before, *_prints(course, lab)}) for lab, before in prints.items()}
     (course / RELEASED).write_text(json.dumps(kept), encoding="utf-8")

@@ -26,7 +26,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake, labs, late
-from autograder.pipeline.course import Failed, configuration
+from autograder.pipeline.course import Failed, configuration, state
 from autograder.pipeline.people import POINTS, Class, Person, people, read_table
 from autograder.pipeline.standing import released, standings
 from autograder.pipeline.texts import letters, printable
@@ -335,8 +335,7 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
     before, _ = intake.handed_in_at(target)
     if before and when and before > when:
         return f"what lies in submitted/ was handed in later, at {before} UTC"
-    (course / ".headroom").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="collect-", dir=course / ".headroom") as folder:
+    with tempfile.TemporaryDirectory(prefix="collect-", dir=state(course)) as folder:
         fresh = Path(folder) / lab
         fresh.mkdir()
         left = intake.MAX_SUM

@@ -25,7 +25,7 @@ from typing import IO, Any
 from traitlets.config import Config
 
 from autograder.course import VARIABLE, Course, course_of
-from autograder.pipeline.course import configuration, environment
+from autograder.pipeline.course import configuration, environment, state
 
 PACKAGES = ("torch", "numpy", "nbgrader", "nbclient", "ipykernel")  # whose versions a score may depend on
 END = 10.0  # seconds that a process may take to end
@@ -294,7 +294,7 @@ class Desk:
             shutil.rmtree(course, ignore_errors=True)
             source = course / "solutions" / lab
             source.mkdir(parents=True)
-            (course / ".headroom").mkdir()
+            state(course)
             (course / "nbgrader_config.py").write_text(about["config"], encoding="utf-8")
             (course / RELEASED).write_text(json.dumps({lab: about["released"]}), encoding="utf-8")
             for within, content in zip(about["beside"], contents, strict=True):
