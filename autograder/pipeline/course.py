@@ -6,12 +6,16 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.course import Course, course_of
 from autograder.kernels.launch import exposed
+
+if TYPE_CHECKING:  # which takes a second, and not all commands need it
+    from nbgrader.api import Gradebook
 
 STATE = ".headroom"  # in the course folder: what is kept there for the next command
 
@@ -42,6 +46,15 @@ def state(course: Path) -> Path:
 def configuration(course: Path) -> Config:
     """What the course's nbgrader_config.py says."""
     return Config(PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config())
+
+
+def gradebook(course: Path) -> "Gradebook":
+    """The course's gradebook, made where there is none."""
+    from nbgrader.api import Gradebook
+    from nbgrader.coursedir import CourseDirectory
+
+    directory = CourseDirectory(config=configuration(course))
+    return Gradebook(directory.db_url, directory.course_id)
 
 
 def within_reach(config: Config) -> str | None:
