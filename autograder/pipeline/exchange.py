@@ -16,6 +16,7 @@ from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 from nbgrader.utils import notebook_hash
 
 from autograder.pipeline import intake
+from autograder.pipeline.files import replacing
 
 SLOW = timedelta(hours=1)  # that may lie between the time that a submission says and that at which it was written
 SECRET, MAX_SECRET = "submission_secret.txt", 1_000  # which nbgrader puts into a submission; bytes
@@ -192,8 +193,8 @@ class ReleaseOwn(ExchangeReleaseFeedback):
                 self.log.error("%s is not released: %r has no usable %s.", page, folder, SECRET)
                 continue
             target = Path(self.dest_path, f"{key}.html")
-            shutil.copy(page, target.with_suffix(".tmp"))
-            target.with_suffix(".tmp").replace(target)
+            with replacing(target) as part:
+                shutil.copy(page, part)
             self.log.info("Released the feedback for %r: %s", student, target)
 
 

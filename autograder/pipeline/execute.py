@@ -29,7 +29,7 @@ from traitlets.config import Config
 from autograder.course import Course, course_of
 from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.kernels.provisioner import MAX_MESSAGE, IsolatedKernelSpecs, PromptClient
-from autograder.pipeline.cells import checked_name, is_run
+from autograder.pipeline.cells import checked_name, is_check, is_run
 from autograder.pipeline.course import within_reach
 from autograder.pipeline.integrity import MAX_REMARKS, NOTED, Remark
 from autograder.pipeline.kernel_side import MIME, SENT
@@ -138,7 +138,7 @@ class JudgedExecute(Execute):
         if ended := resources.get(ENDED):
             from autograder.verdict import not_judged
 
-            scores = {nb.cells[i].metadata.nbgrader.grade_id: 0.0 for i in graded if not utils.is_solution(nb.cells[i])}
+            scores = {nb.cells[i].metadata.nbgrader.grade_id: 0.0 for i in graded if is_check(nb.cells[i])}
             for index in graded:
                 if name := checked_name(cell := nb.cells[index]):
                     verdict = not_judged(name, f"it was not judged: {ended['why']}.")

@@ -3,7 +3,6 @@
 import csv
 import functools
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
 from autograder.pipeline.execute import SCORES
+from autograder.pipeline.files import replacing
 from autograder.pipeline.late import renew
 from autograder.pipeline.standing import released, standings
 from autograder.pipeline.texts import in_table, listed
@@ -80,7 +80,5 @@ class QuotedExport(CsvExportPlugin):
                 row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
                 row |= {"ungraded": one.ungraded if one.score is not None else None}
                 table.writerow({name: in_table(value) for name, value in row.items()})
-        path = Path(self.to or "grades.csv")
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half
-        part.write_text(text.getvalue(), encoding="utf-8")
-        part.replace(path)
+        with replacing(Path(self.to or "grades.csv")) as part:
+            part.write_text(text.getvalue(), encoding="utf-8")

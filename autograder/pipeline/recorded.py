@@ -7,6 +7,7 @@ its metadata, and what stands in a check cell is the grader's.
 import json
 from typing import TYPE_CHECKING, Any
 
+from autograder.pipeline.cells import is_check
 from autograder.pipeline.texts import encodable
 
 if TYPE_CHECKING:
@@ -34,12 +35,9 @@ def recorded(notebook: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What was kept of the verdicts in a graded notebook, by the exercise's name, with the `grade_id` of its check."""
     found: dict[str, dict[str, Any]] = {}
     for cell in notebook["cells"]:
-        about = cell["metadata"].get("nbgrader", {})
-        if cell["cell_type"] != "code" or not about.get("grade") or about.get("solution"):
-            continue
-        for output in cell["outputs"]:
+        for output in cell["outputs"] if is_check(cell) else ():
             if kept := output.get("metadata", {}).get(KEY):
-                found[kept["exercise"]] = kept | {"grade_id": about["grade_id"]}
+                found[kept["exercise"]] = kept | {"grade_id": cell["metadata"]["nbgrader"]["grade_id"]}
     return found
 
 
