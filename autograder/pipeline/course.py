@@ -57,21 +57,24 @@ def gradebook(course: Path) -> "Gradebook":
     return Gradebook(directory.db_url, directory.course_id)
 
 
-def within_reach(config: Config) -> str | None:
-    """What of a course kernels could read, because of where it lies, as a sentence with what to do; None if nothing."""
-    from nbgrader.coursedir import CourseDirectory  # which takes seconds, and not all commands need it
+def exchange(config: Config) -> Path:
+    """This course's part of nbgrader's exchange."""
+    from nbgrader.coursedir import CourseDirectory
     from nbgrader.exchange.default import Exchange
 
-    course = CourseDirectory(config=config)
+    return Path(Exchange(config=config).root, CourseDirectory(config=config).course_id)
+
+
+def within_reach(config: Config) -> str | None:
+    """What of a course kernels could read, because of where it lies, as a sentence with what to do; None if nothing."""
+    from nbgrader.coursedir import CourseDirectory
+
+    database = CourseDirectory(config=config).db_url.removeprefix("sqlite:///")
     for what, path, setting in (
-        (
-            "exchange",
-            str(Path(Exchange(config=config).root, course.course_id)),
-            "c.Exchange.root",
-        ),  # this course's part
-        ("gradebook", course.db_url.removeprefix("sqlite:///"), "c.CourseDirectory.db_url"),
+        ("exchange", exchange(config), "c.Exchange.root"),
+        ("gradebook", Path(database), "c.CourseDirectory.db_url"),
     ):
-        if Path(path).exists() and exposed(Path(path)):
+        if path.exists() and exposed(path):
             return f"the {what} lies in {path}, among what kernels must read; put it elsewhere, with {setting}"
     return None
 

@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
+from autograder.pipeline.course import exchange
 from autograder.pipeline.execute import SCORES
 from autograder.pipeline.files import replacing
 from autograder.pipeline.late import renew
@@ -64,9 +65,8 @@ class QuotedExport(CsvExportPlugin):
         parent: Any = self.parent  # nbgrader's export command
         course = Path(parent.coursedir.root)
         renew(gradebook, parent.config, course)
-        exchange = Path(parent.config.get("Exchange", {}).get("root", "/srv/nbgrader/exchange"))
         people = {str(one.id): one for one in gradebook.students}
-        for lab in released(course, gradebook, exchange / parent.coursedir.course_id / "outbound"):
+        for lab in released(course, gradebook, exchange(parent.config) / "outbound"):
             if lab not in (self.assignment or [lab]):
                 continue
             assignment: Any = gradebook.find_assignment(lab)
