@@ -281,8 +281,13 @@ def _piece(
         if student is None and groups:
             group, student = _grouped(said, roster)
             # "Group 1-x-Ann Ek" may be a name in Group 1, unless there are others in Group 1-x.
-            if groups[group] < 2 and any(group.startswith(f"{other}-") for other in groups):
-                student = None
+            other = next((name for name in groups if group.startswith(f"{name}-")), None)
+            if student and groups[group] < 2 and other is not None:
+                return (
+                    f"{_shown(said)}: nobody in the roster, or several, may be meant by this name: {student} in the "
+                    f"group {_shown(group)!r}, in which is nobody else, or another one in the group {_shown(other)!r}",
+                    None,
+                )
     if student is None:
         return f"{_shown(said)}: nobody in the roster, or several, may be meant by this name", None
     parts = PurePosixPath(name.replace("\\", "/")).parts
