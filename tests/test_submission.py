@@ -21,10 +21,12 @@ from autograder.exercises import find
 from autograder.kernels import launch, provisioner
 from autograder.kernels.launch import NoIsolation
 from autograder.pipeline import execute
+from autograder.pipeline.account import Account
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import within_reach
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.integrity import NOTED
+from autograder.pipeline.messenger import why_missing
 from autograder.pipeline.submission import Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
@@ -47,6 +49,11 @@ RELEASED = {
 def submitted(*names: str) -> list[NotebookNode]:
     """The released cells of these names, in this order, as a student hands them in."""
     return [nbformat.from_dict(json.loads(json.dumps(RELEASED[name]))) for name in names]
+
+
+def silent(index: int, name: str, request: bytes) -> bytes:
+    """In place of a messenger."""
+    return b""
 
 
 def ids(cells: list[NotebookNode]) -> list[str | None]:
@@ -166,24 +173,22 @@ def test_whatever_the_judge_raises_is_a_verdict(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr("autograder.judge.judge", confused)
     grader = JudgedExecute()
-    grader._remarks, grader.nb = [], new_notebook()
-    verdict = grader._judge(3, "LayerNorm")
+    verdict = grader._judge(3, "LayerNorm", silent)
     assert verdict.score == 0 and type(problem).__name__ in verdict.text()
-    assert type(problem).__name__ in grader._remarks[0].what
+    assert type(problem).__name__ in grader.account.remarks[0].what
 
 
 def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
     """Whatever the process's own generators say: a unit is forked, with the state that they have in the grader."""
     asked: list[dict] = []
 
-    class Asked(JudgedExecute):
-        def _ask(self, index: int, name: str, request: bytes) -> bytes:
-            asked.append(probe.unpack(request))
-            return probe.answer(request, reference.LayerNorm)
+    def ask(index: int, name: str, request: bytes) -> bytes:
+        asked.append(probe.unpack(request))
+        return probe.answer(request, reference.LayerNorm)
 
     for _ in range(2):
         random.seed(0), np.random.seed(0), torch.manual_seed(0)
-        assert Asked()._judge(3, "LayerNorm").passed
+        assert JudgedExecute()._judge(3, "LayerNorm", ask).passed
     one, other = (told["cases"] for told in asked if told["do"] == "run")
     tried = find("LayerNorm").tried(np.random.default_rng(0))
     for case, first, second in zip(tried, one, other, strict=True):
@@ -206,9 +211,7 @@ def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
 )
 def test_where_a_name_is_defined_is_found_in_one_pass_over_a_cell(source: str, said: str) -> None:
     """A pattern that begins anew on each of a million blank lines would take an hour."""
-    grader = JudgedExecute()
-    grader.nb, grader._culprits, grader._errors = new_notebook(cells=[new_code_cell(source)]), {}, {}
-    assert said in grader._why_missing(1, "Name")
+    assert said in why_missing("Name", 1, [source], {})
 
 
 @pytest.mark.parametrize("swallowed", [True, False])
@@ -217,14 +220,14 @@ def test_the_graders_own_failure_is_no_verdict(monkeypatch: pytest.MonkeyPatch, 
     grader = JudgedExecute()
 
     def fails(*_: object) -> Verdict:
-        grader.own_failure = RuntimeError("no kernel")
+        grader.account.own_failure = RuntimeError("no kernel")
         if not swallowed:
-            raise grader.own_failure
+            raise grader.account.own_failure
         return not_judged("LayerNorm", "no answer")
 
     monkeypatch.setattr("autograder.judge.judge", fails)
     with pytest.raises(RuntimeError, match="no kernel"):
-        grader._judge(3, "LayerNorm")
+        grader._judge(3, "LayerNorm", silent)
 
 
 def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
@@ -243,10 +246,9 @@ def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
 def test_what_is_noted_is_said_at_once_and_stays_where_grading_is_broken_off() -> None:
     """Attack: a process that is ended with what it holds."""
     told: list[dict] = []
-    grader = JudgedExecute()
-    grader._remarks, grader.nb, grader.say = [], new_notebook(), told.append
+    account = Account(say=told.append)
     for _ in range(2):
-        grader._remark(3, "opened '/etc/shadow'")
+        account.remark(3, "opened '/etc/shadow'")
     assert told == [{"noted": {"where": "cell 4", "what": "opened '/etc/shadow'", "difference": ""}}]
     resources = ResourcesDict()
     resources[execute.ENDED] = {"why": "it was too much", "judged": {}, "noted": [one["noted"] for one in told]}

@@ -23,8 +23,8 @@ from autograder.course import INSTALLED, course_of
 from autograder.pipeline import intake, labs
 from autograder.pipeline.cells import checked_in
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.execute import AT_YOUR_RISK
 from autograder.pipeline.grading import in_gradebook
+from autograder.pipeline.kernel import AT_YOUR_RISK
 from autograder.pipeline.parcel import Rows, pack, snapshot, unpack
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.texts import without_colors

@@ -232,13 +232,12 @@ class Desk:
         Each is "" where that is not so; the latter is called `weaker`.
         """
         from autograder.kernels.launch import NoIsolation, warm_parent
-        from autograder.pipeline.execute import AT_YOUR_RISK
+        from autograder.pipeline.kernel import cannot_be_isolated
 
         try:
             return {"cannot": "", "weaker": warm_parent(course_of()).weaker if self.isolated else ""}
         except NoIsolation as problem:
-            why = f"students' code is not run, because it cannot be isolated here: {problem}. {AT_YOUR_RISK}"
-            return {"cannot": why, "weaker": ""}
+            return {"cannot": cannot_be_isolated(problem), "weaker": ""}
 
     def grade(self, request: bytes) -> bytes:
         """The answer to a request."""
