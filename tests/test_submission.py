@@ -1,10 +1,14 @@
 """What is read from a submitted file, and what the instructor's cells become in it; no kernel is started."""
 
+import base64
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -20,14 +24,15 @@ from autograder import probe
 from autograder.exercises import find
 from autograder.kernels import launch, provisioner
 from autograder.kernels.launch import NoIsolation
-from autograder.pipeline import execute
+from autograder.pipeline import execute, kernel_side, running, unit
 from autograder.pipeline.account import Account
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import within_reach
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.integrity import NOTED
 from autograder.pipeline.messenger import why_missing
-from autograder.pipeline.submission import Unreadable, read, restore
+from autograder.pipeline.recorded import KEY
+from autograder.pipeline.submission import SubmissionExporter, Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
 
@@ -299,6 +304,71 @@ def test_where_the_grader_has_no_warm_parent_a_unit_starts_none(monkeypatch: pyt
     monkeypatch.setattr(provisioner, "warm_parent", lambda course: pytest.fail("another one was started"))
     with pytest.raises(NoIsolation, match="did not come up"):
         grader.preprocess(new_notebook(cells=submitted(*RELEASED)), ResourcesDict())
+
+
+class WithoutKernel(JudgedExecute):
+    """Executes nothing, and has checks answered rightly; at one cell, this process is out of memory."""
+
+    full_at = ""  # the text of that cell, or a part of it
+    as_message = False  # whether it is so as a message comes
+
+    def create_kernel_manager(self) -> Any:
+        self.km: Any = SimpleNamespace(provisioner=None)
+        return self.km
+
+    def start_new_kernel(self, **_: Any) -> None: ...
+
+    def start_new_kernel_client(self, **_: Any) -> None:
+        self.kc: Any = SimpleNamespace(session=SimpleNamespace(metadata={}))
+
+    def _cleanup_kernel(self) -> None: ...
+
+    def execute_cell(self, cell: NotebookNode, index: int, **_: Any) -> None:
+        cell.outputs = []
+        if self.full_at in f"{cell.source} at {index}":
+            if self.as_message:
+                self.process_message({"msg_type": "stream", "content": {"text": "much"}}, cell, index)
+            raise MemoryError
+        if nonce := re.search(r"answer\(.*'(\w{32})'", cell.source):
+            (request,) = self.kc.session.metadata[kernel_side.SENT]
+            reply = base64.b64encode(probe.answer(base64.b64decode(request), reference.LayerNorm)).decode()
+            data = {kernel_side.MIME: {"nonce": nonce[1], "status": "answered", "reply": reply}}
+            self.process_message({"msg_type": "display_data", "content": {"data": data}}, cell, index)
+
+
+@pytest.mark.parametrize("as_message", [False, True])
+@pytest.mark.parametrize(
+    ("full_at", "first"), [("prepare", 0.0), ("answer(*('LayerNorm'", 0.0), ("x = 1", 1.0), (" at 2", 1.0)]
+)
+def test_memory_that_is_used_up_as_a_cell_is_executed_breaks_off_with_what_was_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str, first: float, as_message: bool
+) -> None:
+    """It is the unit's own limit: no failure of the grader's, no answer of the code's, and no message of a forger."""
+
+    def too_large(kind: str, content: dict[str, Any]) -> dict[str, Any]:
+        raise MemoryError if "text" in content else AssertionError
+
+    monkeypatch.setattr(running, "showable", too_large)
+    monkeypatch.setattr(unit, "POSSIBLE", False)  # PyTorch may have threads here, of which a fork has none
+    folder = tmp_path / "ann" / "lab"
+    folder.mkdir(parents=True)
+    cells = [RELEASED["check-first"], new_code_cell("x = 1"), RELEASED["check-second"]]
+    cells = [nbformat.from_dict(json.loads(json.dumps(cell))) for cell in cells]
+    cells[0].source = cells[2].source = "check(LayerNorm)"
+    nbformat.write(new_notebook(cells=cells), folder / "first.ipynb")
+    grader = WithoutKernel(isolated=False)
+    grader.full_at, grader.as_message = full_at, as_message
+    exporter = SubmissionExporter()
+    exporter._preprocessors = [grader]
+    source = str(folder / "first.ipynb")
+    request = {"resources": {"nbgrader": {"notebook": "first"}}, "folder": str(tmp_path), "source": source, "seed": 1}
+    notebook = nbformat.reads(exporter._graded(request), as_version=4)
+    why = "the grader met with something that it cannot take (MemoryError)"
+    assert notebook.cells[0].source == f"**Grading was broken off: {why}.** What had been judged before counts."
+    checks = [cell.outputs[0] for cell in notebook.cells if checked_name(cell)]
+    assert [output.metadata[KEY]["score"] for output in checks] == [first, 0.0]
+    assert f"it was not judged: {why}." in checks[1].data["text/plain"]
+    assert [remark.what for remark in grader.account.remarks] == [f"was broken off: {why}"]
 
 
 @pytest.mark.parametrize("source", ["check(First).score", "check(First, 1)", "print(check(First))", "check('First')"])

@@ -26,12 +26,18 @@ class Account:
     """
 
     own_failure: BaseException | None = None  # what kept the grader itself from going on
+    exhausted: MemoryError | None = None  # that this process took all the memory that it may, which is no such failure
 
     def __init__(self, remarks: Iterable[Remark] = (), say: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.remarks = list(remarks)
         self._say = say
         self._verdicts: dict[int, dict[str, Any]] = {}  # by the place of the check
         self._scores: dict[str, float] = {}  # shares of the points, by grade_id
+
+    @property
+    def end(self) -> BaseException | None:
+        """Why nothing more can be judged, whatever the judge makes of it."""
+        return self.own_failure or self.exhausted
 
     def remark(self, index: int, what: str, exercise: str = "") -> None:
         """Note something for the instructor: what a cell does, or what the code does when a check asks for it."""

@@ -164,16 +164,16 @@ class JudgedExecute(Execute):
         try:
             verdict = judge(exercise, lambda request: ask(index, name, request), self.seed)
         except Exception as problem:
-            if self.account.own_failure is not None:
-                raise self.account.own_failure from None
+            if self.account.end is not None:
+                raise self.account.end from None
             self.log.exception("the judge cannot take what came back")
             kind = type(problem).__name__
             self.account.remark(index, f"was answered with something at which the judge raised {kind}", name)
             return not_judged(
                 name, f"the check got an answer with which it could do nothing ({kind}), so nothing was compared."
             )
-        if self.account.own_failure is not None:  # and the judge took it for silence
-            raise self.account.own_failure
+        if self.account.end is not None:  # and the judge took it for silence
+            raise self.account.end
         return verdict
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:

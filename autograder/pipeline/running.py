@@ -117,7 +117,8 @@ class Cells:
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
         except Exception as problem:
             self._kernel.close()
-            self._account.own_failure = problem
+            if problem is not self._account.exhausted:
+                self._account.own_failure = problem
             raise problem from None
 
     def renew_if_gone(self, until: int) -> None:
@@ -188,6 +189,9 @@ class Cells:
                 tokens and hashes it, which takes longer than to judge what a request asks for.
             request: which the cell carries, and which gets the replies.
             seconds: that it may take, where it is the grader's own.
+
+        Raises:
+            MemoryError: this process may not take what came back. Nothing more can be judged in it.
         """
         self._size, self._flooded, self._gone, self._unshown = 0, False, False, False
         left = max(0.1, self._deadline - time.monotonic())
@@ -212,6 +216,9 @@ class Cells:
             if self._flooded:  # and the interrupt was lost in what the kernel does as it prints
                 return self._too_much_output
             return f"did not end within {limit}, not even when it was interrupted, and was stopped"
+        except MemoryError as problem:
+            self._account.exhausted = problem
+            raise
         # nbclient, on a message that no kernel sends, such as one that is nested deeper than Python can follow
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             client.log.exception("a message that cannot be read")
@@ -246,7 +253,7 @@ class Cells:
         """
         try:
             return self._take_in(message, cell, index, show)
-        except CellExecutionComplete:
+        except (CellExecutionComplete, MemoryError):
             raise
         except Exception:  # forged by student code: an honest kernel sends nothing that nbclient cannot take
             self._client.log.exception("a message that cannot be read")
