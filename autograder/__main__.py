@@ -80,9 +80,9 @@ def _run(chosen: argparse.Namespace) -> int:
     # nbgrader starts `alembic` by name: also where this Python's environment is not active.
     os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     # Imported only now: nbgrader takes a second.
-    from autograder.pipeline import checking, gradescope, grading, lms, people, student_copy
+    from autograder.pipeline import checking, gradescope, grading, lms_scores, lms_submissions, people, student_copy
     from autograder.pipeline import labs as making
-    from autograder.pipeline.course import course_root
+    from autograder.pipeline.course import course_root, gradebook
 
     if chosen.command == "check":
         return 0 if checking.check_notebook(chosen.notebook) else 1
@@ -97,18 +97,18 @@ def _run(chosen: argparse.Namespace) -> int:
 
         print(f"Wrote {report(course, _tell)}, and what it says as CSV files beside it.")
     elif chosen.command == "roster":
-        with lms.gradebook(course) as book:
+        with gradebook(course) as book:
             listed = people.enrol(book, chosen.file)
         print(f"{len(listed)} students are in the gradebook, as {', '.join(one.id for one in listed[:3])}, …")
     elif chosen.command == "student-copy":
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":
-        return _say(lms.collect(course, chosen.lab, chosen.file, _tell), "left out")
+        return _say(lms_submissions.collect(course, chosen.lab, chosen.file, _tell), "left out")
     elif chosen.command == "gradescope":
         isolated = not chosen.no_isolation
         print(gradescope.make(course, chosen.lab, isolated, chosen.visibility, chosen.to, _tell))
     elif chosen.command == "scores":
-        return _say(lms.fill(course, chosen.file, chosen.labs, chosen.to, _tell), "no row of this table")
+        return _say(lms_scores.fill(course, chosen.file, chosen.labs, chosen.to, _tell), "no row of this table")
     elif chosen.check:
         return _say(making.differing(course, _tell), "differs from solutions/; make labs renews it")
     else:

@@ -189,7 +189,7 @@ from traitlets.config.loader import PyFileConfigLoader
 import autograder.judge
 from autograder.kernels.launch import warm_parent
 from autograder.kernels.provisioner import IsolatedProvisioner
-from autograder.pipeline import execute
+from autograder.pipeline import execute, kernel, messenger, running
 
 config = PyFileConfigLoader("nbgrader_config.py", path=".").load_config()
 api = NbGraderAPI(CourseDirectory(config=config), config=config)
@@ -229,10 +229,10 @@ def timed(owner, name, step):
 
 
 timed(execute.JudgedExecute, "preprocess", "all of running and judging")
-timed(execute.JudgedExecute, "_open_kernel", "kernel: one that came up ahead gets its files, first answer")
-timed(execute.JudgedExecute, "_close_kernel", "kernel: end")
-timed(execute.JudgedExecute, "_run", "the notebook's own cells")
-timed(execute.JudgedExecute, "_ask", "the student's code, asked by the checks")
+timed(running.Cells, "_open", "kernel: one that came up ahead gets its files, first answer")
+timed(kernel.Kernel, "close", "kernel: end")
+timed(running.Cells, "run", "the notebook's own cells")
+timed(messenger.Messenger, "ask", "the student's code, asked by the checks")
 timed(autograder.judge, "judge", "checks in all")
 launch = IsolatedProvisioner.launch_kernel
 

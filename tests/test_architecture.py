@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from autograder.pipeline.execute import PROBE
+from autograder.pipeline.kernel import PROBE
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

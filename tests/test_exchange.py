@@ -129,6 +129,20 @@ def test_of_files_without_end_some_are_looked_at_and_few_are_named(
     assert "has too many files: 60 were looked at" in caplog.text
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_as_many_files_as_are_looked_at_are_not_too_many(
+    course: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, beyond: int
+) -> None:
+    folder = submit(course, ME, "10:00:00", "mine")
+    (folder / "data").mkdir()
+    (folder / "empty").mkdir()
+    (folder / "data" / "numbers.txt").write_text("1 2 3")
+    there = len(list(folder.rglob("*")))
+    monkeypatch.setattr(intake, "MAX_LOOKED_AT", there - beyond)
+    collect(course)
+    assert ("has too many files" in caplog.text) is bool(beyond)
+
+
 def test_of_all_files_no_more_is_taken_than_a_submission_may_have(
     course: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

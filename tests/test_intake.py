@@ -11,7 +11,6 @@ import pytest
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.pipeline import intake
-from autograder.pipeline.grades import harmless
 from autograder.pipeline.intake import (
     MAX_STAMP,
     STAMP,
@@ -22,6 +21,7 @@ from autograder.pipeline.intake import (
     read_plain,
     unusable,
 )
+from autograder.pipeline.texts import in_table, printable
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="a file system with links, pipes and any name")
 
@@ -313,6 +313,6 @@ def test_what_a_killed_grader_left_is_removed_and_what_a_running_one_has_is_not(
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_nothing_in_grades_is_computed_or_obeyed_by_a_terminal(text: str) -> None:
-    assert harmless(text) == f"'{intake.printable(text)}"
-    assert harmless("\x1b[2J\u202eEve") == "_[2J_Eve"
-    assert harmless(-1.0) == -1.0 and harmless("a=b") == "a=b"
+    assert in_table(text) == f"'{printable(text)}"
+    assert in_table("\x1b[2J\u202eEve") == "_[2J_Eve"
+    assert in_table(-1.0) == -1.0 and in_table("a=b") == "a=b"

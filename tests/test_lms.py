@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from autograder.__main__ import main
-from autograder.pipeline import intake, lms, people
+from autograder.pipeline import intake, people
 from autograder.pipeline.course import Failed
+from autograder.pipeline.lms_scores import fill
+from autograder.pipeline.lms_submissions import collect
 from tests import small_course
 from tests.small_course import book, give
 
@@ -137,7 +139,7 @@ def test_an_export_of_canvas(course: Path, as_folder: bool) -> None:
         zipfile.ZipFile(source).extractall(course / "export")
         source = course / "export"
     told: list[str] = []
-    left = lms.collect(course, "lab1", source, told.append)
+    left = collect(course, "lab1", source, told.append)
     assert there(course) == {
         "dan/lab1/first.ipynb": "new",
         "dan/lab1/data.csv": "1,2",
@@ -154,7 +156,7 @@ def test_an_export_of_canvas(course: Path, as_folder: bool) -> None:
 
 def test_an_export_of_moodle(course: Path) -> None:
     enrolled(course, MOODLE_PEOPLE)
-    left = lms.collect(course, "lab1", zipped(course / "submissions.zip", FROM_MOODLE), print)
+    left = collect(course, "lab1", zipped(course / "submissions.zip", FROM_MOODLE), print)
     assert there(course) == {
         "dan/lab1/first.ipynb": "dan's",
         "zoe/lab1/first.ipynb": "zoe's",
@@ -171,7 +173,7 @@ def test_a_folder_in_the_place_of_the_time_ends_nothing(course: Path) -> None:
     enrolled(course, MOODLE_PEOPLE)
     name = next(one for one in FROM_MOODLE if one.startswith("Dan"))
     mine = {name: b"dan's", f"{name.rpartition('/')[0]}/Timestamp.TXT/x.txt": b"x"}
-    left = lms.collect(course, "lab1", zipped(course / "all.zip", FROM_MOODLE | mine), print)
+    left = collect(course, "lab1", zipped(course / "all.zip", FROM_MOODLE | mine), print)
     assert there(course)["zoe/lab1/first.ipynb"] == "zoe's" and there(course)["dan/lab1/first.ipynb"] == "dan's"
     assert any("does not say when something was handed in" in line for line in left)
 
@@ -179,17 +181,17 @@ def test_a_folder_in_the_place_of_the_time_ends_nothing(course: Path) -> None:
 def test_the_latest_wins_over_what_is_there_already(course: Path) -> None:
     enrolled(course, MOODLE_PEOPLE)
     name = next(iter(FROM_MOODLE))
-    lms.collect(course, "lab1", zipped(course / "b.zip", {name: b"second"}, (2026, 11, 22, 10, 0, 0)), print)
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", {name: b"first"}, (2026, 11, 21, 10, 0, 0)), print)
+    collect(course, "lab1", zipped(course / "b.zip", {name: b"second"}, (2026, 11, 22, 10, 0, 0)), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", {name: b"first"}, (2026, 11, 21, 10, 0, 0)), print)
     assert there(course) == {"dan/lab1/first.ipynb": "second"} and "was handed in later" in left[0]
-    assert lms.collect(course, "lab1", zipped(course / "c.zip", {name: b"third"}, (2026, 11, 23, 9, 0, 0)), print) == []
+    assert collect(course, "lab1", zipped(course / "c.zip", {name: b"third"}, (2026, 11, 23, 9, 0, 0)), print) == []
     assert there(course) == {"dan/lab1/first.ipynb": "third"}
 
 
 def test_two_of_one_name_are_mistaken_for_nobody(course: Path) -> None:
     enrolled(course, "student_id,first_name,last_name\nkim1,Kim,Lee\nkim2,Kim,Lee\nbo,Bo,Ek\n")
     files = {"Kim Lee_1_assignsubmission_file_/first.ipynb": b"1", "Bo Ek_2_assignsubmission_file_/first.ipynb": b"2"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert {*there(course)} == {"bo/lab1/first.ipynb"} and "or several" in left[0]
 
 
@@ -209,7 +211,7 @@ def test_who_takes_anothers_name_does_not_take_the_others_place(
 ) -> None:
     enrolled(course, roster)
     files = {f"{names[0]}first.ipynb": b"zoe's", f"{names[1]}first.ipynb": b"evil", f"{dan}first.ipynb": b"dan's"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
     assert left == ["zoe: 2 users of the LMS go by this name, and it does not say which is meant"]
 
@@ -218,14 +220,14 @@ def test_who_takes_anothers_name_does_not_take_the_others_place(
 def test_a_file_called_as_canvas_calls_anothers_stays_in_its_folder(course: Path, forged: str) -> None:
     enrolled(course, CANVAS)
     files = {"dan/first.ipynb": b"dan's", f"dan/{forged}": b"evil", "zoe/first.ipynb": b"zoe's"}
-    lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course)["zoe/lab1/first.ipynb"] == "zoe's"
 
 
 def test_a_file_called_as_canvas_calls_anothers_in_no_ones_folder_is_nobodys(course: Path) -> None:
     enrolled(course, CANVAS)
     files = {"gone/x_102_9_first.ipynb": b"evil", "zoe/first.ipynb": b"zoe's", "dan/first.ipynb": b"dan's"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's", "zoe/lab1/first.ipynb": "zoe's"}
     assert left == ["gone: nobody in the roster, or several, may be meant by this name"]
 
@@ -238,7 +240,7 @@ def test_a_file_called_as_moodle_calls_anothers_is_its_owners_in_canvas(course: 
     forged = f"müllerdand_101_555_z-oharazoë_{number}_assignsubmission_file_first.ipynb"
     forged = forged if roster == CANVAS else forged.replace("müllerdand", "müllerdan")
     for zoes in ({"oharazoë_102_556_first.ipynb": b"zoe's"}, {"somebodyelse_999_557_first.ipynb": b"whose?"}):
-        lms.collect(course, "lab1", zipped(course / "a.zip", {forged: b"dan's"} | zoes), print)
+        collect(course, "lab1", zipped(course / "a.zip", {forged: b"dan's"} | zoes), print)
         assert there(course) == {"dan/lab1/first.ipynb": "dan's", "zoe/lab1/first.ipynb": "zoe's"}
 
 
@@ -246,7 +248,7 @@ def test_what_reads_as_an_export_of_either_is_neithers(course: Path) -> None:
     enrolled(course, PLAIN)
     files = {"oharazoë_102_556_z-Dan Müller_5_assignsubmission_file_first.ipynb": b"whose?"}
     with pytest.raises(Failed, match="do not say whether Canvas or Moodle made it"):
-        lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+        collect(course, "lab1", zipped(course / "a.zip", files), print)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +262,7 @@ def test_a_name_in_moodle_that_may_end_in_two_places_is_nobodys(course: Path, fo
     """Attack: a name of one's own that begins as somebody else's folder, or such a name for a file."""
     enrolled(course, MOODLE_PEOPLE)
     files = {forged: b"evil", next(iter(FROM_MOODLE)): b"dan's"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
     assert left == [f"{forged}: nothing says where the student's name ends and the file's begins"]
 
@@ -272,7 +274,7 @@ def test_a_name_in_canvas_that_may_end_in_two_places_is_whose_number_is_known(co
         "vonderberganna_LATE_103_text.html": b"anna's",
     }
     enrolled(course, CANVAS)
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's", "anna/lab1/text.html": "anna's"}
     assert [line.split(":")[0] for line in left] == ["oharazoë_102_103_556_first.ipynb"]
 
@@ -282,7 +284,7 @@ def test_a_file_of_somebody_unknown_is_nobodys_even_if_it_is_called_as_canvas_ca
     forged = "zedlate_77_102_x_101_999999_first.ipynb"
     files = {"müllerdand_101_555_first.ipynb": b"dan's", forged: b"evil", f"LATE_{forged}": b"evil"}
     enrolled(course, CANVAS)
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
     assert sorted(line.split(":")[0] for line in left) == [f"LATE_{forged}", forged]
 
@@ -298,7 +300,7 @@ def test_who_has_a_login_is_somebody_whatever_the_name(course: Path) -> None:
     assert [row["lab1"] for row in rows if row["SIS Login ID"] == "mal"] == [""]
     told: list[str] = []
     (course / "export.csv").write_text(text.replace("mal,A,,", "mal,A,7,"), encoding="utf-8")
-    lms.fill(course, course / "export.csv", ["lab1"], None, told.append)
+    fill(course, course / "export.csv", ["lab1"], None, told.append)
     assert not any("points as the maximum" in line for line in told)
 
 
@@ -308,7 +310,7 @@ def test_two_rows_for_one_student_get_no_score(course: Path, capsys: pytest.Capt
     give(course, "dan", 8.5)
     text = "Identifier,Full name,Status,Grade,Maximum Grade\n1,Dan Müller,,,10\n2,Zoë O'Hara,,,10\n3,Dan Müller,,,10\n"
     (course / "export.csv").write_text(text)
-    assert lms.fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["dan"]
+    assert fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["dan"]
     assert "dan: 2 rows may be about this student" in capsys.readouterr().out
     assert (course / "out.csv").read_text().splitlines() == text.splitlines()
 
@@ -316,18 +318,18 @@ def test_two_rows_for_one_student_get_no_score(course: Path, capsys: pytest.Capt
 def test_a_number_without_end_and_a_name_in_no_encoding_end_nothing(course: Path) -> None:
     enrolled(course, CANVAS)
     files = {f"zz_1_{'9' * 5000}_x.ipynb": b"1", "dan/first.ipynb": b"dan's"}
-    lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's"}
     source = zipped(course / "b.zip", {"dan/fürst.ipynb": b"1"})
     source.write_bytes(source.read_bytes().replace("ü".encode(), b"\xff\xfe"))
     with pytest.raises(Failed, match="no zip that can be read"):
-        lms.collect(course, "lab1", source, print)
+        collect(course, "lab1", source, print)
 
 
 def test_a_known_number_in_the_lms_counts_more_than_a_name(course: Path) -> None:
     enrolled(course, CANVAS)
     files = {"oharazoë_102_556_first.ipynb": b"zoe's", "oharazoë_199_900_first.ipynb": b"evil"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"} and len(left) == 1
 
 
@@ -335,7 +337,7 @@ def test_a_known_number_in_the_lms_counts_more_than_a_name(course: Path) -> None
 def test_nobody_says_themselves_when_they_handed_in(course: Path, first: str) -> None:
     enrolled(course, CANVAS)
     files = {f"{first}first.ipynb": b"dan's", f"{first}Timestamp.txt": b"2026-01-01 00:00 UTC"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files, (1980, 1, 1, 0, 0, 0)), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files, (1980, 1, 1, 0, 0, 0)), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and "does not say when" in left[0]
     assert intake.handed_in_at(course / "submitted" / "dan" / "lab1") == (None, [])
 
@@ -344,7 +346,7 @@ def test_a_name_that_no_disk_takes_costs_that_file_alone(course: Path) -> None:
     enrolled(course, MOODLE_PEOPLE)
     dan, zoe, _ = (name.partition("/")[0] for name in list(FROM_MOODLE)[:3])
     files = {f"{dan}/first.ipynb": b"dan's", f"{dan}/{'é' * 128}": b"", zoe: b"zoe's"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert there(course) == {"dan/lab1/first.ipynb": "dan's", "zoe/lab1/first.ipynb": "zoe's"}
     assert "no file can be called so" in left[0]
 
@@ -357,7 +359,7 @@ def test_a_disk_that_takes_nothing_is_no_damaged_zip(course: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(Failed, match=r"first\.ipynb cannot be written: No space left"):
-        lms.collect(course, "lab1", zipped(course / "a.zip", {"dan/first.ipynb": b"1"}), print)
+        collect(course, "lab1", zipped(course / "a.zip", {"dan/first.ipynb": b"1"}), print)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +381,7 @@ def test_nothing_is_written_outside_of_a_students_folder(course: Path, name: str
     before = {*course.parent.rglob("*")}
     top = 'Dan "D." Müller_9001_assignsubmission_file_/'
     files = {top + "first.ipynb": b"dan's", top + name: b"evil", name: b"evil"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert len(left) >= 1 and "\x1b" not in "".join(left)
     new = {one for one in {*course.parent.rglob("*")} - before if one.is_file() and one.name != "a.zip"}
     assert all(one.is_relative_to(course / "submitted" / "dan" / "lab1") for one in new)
@@ -399,7 +401,7 @@ def test_bombs_links_and_damage_cost_their_own_submission_alone(course: Path, mo
         archive.writestr(f"{zoe}first.ipynb", b"zoe's")
         archive.writestr(zipfile.ZipInfo(f"{anna}/first.ipynb"), b"anna's own words")
     source.write_bytes(source.read_bytes().replace(b"anna's own words", b"anna's owm words"))
-    left = lms.collect(course, "lab1", source, print)
+    left = collect(course, "lab1", source, print)
     assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
     assert [line.split(":")[0] for line in left] == ["anna", "dan"] and "too large" in left[1]
 
@@ -407,14 +409,14 @@ def test_bombs_links_and_damage_cost_their_own_submission_alone(course: Path, mo
 def test_what_cannot_be_collected_says_why(course: Path) -> None:
     source = zipped(course / "a.zip", FROM_CANVAS)
     with pytest.raises(Failed, match="knows no students: python -m autograder roster"):
-        lms.collect(course, "lab1", source, print)
+        collect(course, "lab1", source, print)
     enrolled(course, PLAIN)
     with pytest.raises(Failed, match="There is no lab lab9"):
-        lms.collect(course, "lab9", source, print)
+        collect(course, "lab9", source, print)
     with pytest.raises(Failed, match="no zip that can be read"):
-        lms.collect(course, "lab1", course / "class.csv", print)
+        collect(course, "lab1", course / "class.csv", print)
     with pytest.raises(Failed, match="no submission of anybody in the roster"):
-        lms.collect(course, "lab1", zipped(course / "b.zip", {"x_9_9_first.ipynb": b""}), print)
+        collect(course, "lab1", zipped(course / "b.zip", {"x_9_9_first.ipynb": b""}), print)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links")
@@ -423,7 +425,7 @@ def test_a_link_in_submitted_is_not_followed(course: Path) -> None:
     (course / "elsewhere").mkdir()
     (course / "submitted").mkdir()
     (course / "submitted" / "dan").symlink_to(course / "elsewhere")
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", {"dan/first.ipynb": b"1"}), print)
+    left = collect(course, "lab1", zipped(course / "a.zip", {"dan/first.ipynb": b"1"}), print)
     assert left == ["dan: submitted/dan is a link"] and not list((course / "elsewhere").iterdir())
 
 
@@ -432,7 +434,7 @@ def test_a_link_in_submitted_is_not_followed(course: Path) -> None:
 
 def filled(course: Path, text: str, labs: list[str], encoding: str = "utf-8") -> list[dict[str, str]]:
     (course / "export.csv").write_text(text, encoding=encoding)
-    lms.fill(course, course / "export.csv", labs, None, print)
+    fill(course, course / "export.csv", labs, None, print)
     with (course / "export-scores.csv").open(encoding=encoding, newline="") as file:
         return list(csv.DictReader(file))
 
@@ -453,7 +455,7 @@ def test_what_is_encrypted_costs_its_own_submission_alone(course: Path) -> None:
     data[6] |= 1  # in the header of the first member, and in the list of all
     data[data.index(b"PK\1\2") + 8] |= 1
     source.write_bytes(data)
-    (left,) = lms.collect(course, "lab1", source, print)
+    (left,) = collect(course, "lab1", source, print)
     assert left.startswith("dan: ") and "cannot be read" in left
     assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
 
@@ -466,27 +468,6 @@ def test_a_submission_of_more_than_it_may_be_costs_itself_alone(
     monkeypatch.setattr(intake, bound, most)
     dan, zoe = list(FROM_MOODLE)[:2]
     files = {dan: b"x" * 60, dan.replace("first.ipynb", "more.txt"): b"x" * 60, zoe: b"zoe's"}
-    (left,) = lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
+    (left,) = collect(course, "lab1", zipped(course / "a.zip", files), print)
     assert left.startswith("dan: ") and ("too large" in left or "more than 1 files" in left)
     assert there(course) == {"zoe/lab1/first.ipynb": "zoe's"}
-
-
-@pytest.mark.parametrize("group", ["", "Group 1-"])
-@pytest.mark.parametrize("zoes", [True, False])
-def test_a_name_that_ends_as_somebody_elses_is_not_theirs(course: Path, group: str, zoes: bool) -> None:
-    """Attack: it costs them their place, or puts one's own file there."""
-    enrolled(course, MOODLE_PEOPLE)
-    files = {f"{group}{name}": data for name, data in FROM_MOODLE.items() if zoes or not name.startswith("Zoë")}
-    forged = {f"{group}x-Zoë O'Hara_77_assignsubmission_file_/first.ipynb": b"evil"}
-    left = lms.collect(course, "lab1", zipped(course / "a.zip", forged | files), print)
-    assert there(course).get("zoe/lab1/first.ipynb") == ("zoe's" if zoes else None)
-    assert there(course)["dan/lab1/first.ipynb"] == "dan's"
-    assert any(line.startswith(f"{group}x-Zoë O'Hara: nobody in the roster") for line in left)
-
-
-def test_a_group_whose_name_begins_as_anothers_is_one_if_it_has_two_members(course: Path) -> None:
-    enrolled(course, MOODLE_PEOPLE)
-    groups = {"Dan": "Lab-", "Zoë": "Lab-A-", "Anna": "Lab-A-", "Some": "Lab-"}
-    files = {groups[name.split()[0]] + name: data for name, data in FROM_MOODLE.items()}
-    lms.collect(course, "lab1", zipped(course / "a.zip", files), print)
-    assert {name.split("/")[0] for name in there(course)} == {"dan", "zoe", "anna"}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.pipeline import lms
 from autograder.pipeline.course import Failed
+from autograder.pipeline.lms_scores import fill
+from autograder.pipeline.lms_submissions import collect
 from tests import small_course
 from tests.small_course import book, due, give
 from tests.test_lms import CANVAS, MOODLE_PEOPLE, PLAIN, enrolled, filled, there, zipped
@@ -102,7 +103,7 @@ def test_another_maximum_in_the_lms_is_said(course: Path) -> None:
     ):
         told: list[str] = []
         (course / "export.csv").write_text(text, encoding="utf-8")
-        lms.fill(course, course / "export.csv", labs, None, told.append)
+        fill(course, course / "export.csv", labs, None, told.append)
         assert any(f"has {said} points as the maximum, and the lab has 10" in line for line in told) == bool(said)
 
 
@@ -140,7 +141,7 @@ def test_everything_else_comes_back_as_it_was(course: Path, text: str, column: s
 def test_moodle_puts_the_group_before_the_name(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     enrolled(course, MOODLE_PEOPLE)
     name = "Gruppe 1-b-Anna Maria von der Berg_9003_assignsubmission_file_/first.ipynb"
-    assert lms.collect(course, "lab1", zipped(course / "a.zip", {name: b"anna's"}), print) == []
+    assert collect(course, "lab1", zipped(course / "a.zip", {name: b"anna's"}), print) == []
     assert there(course) == {"anna/lab1/first.ipynb": "anna's"}
     assert "anna: what stands before the name, 'Gruppe 1-b', is taken for a group." in capsys.readouterr().out
 
@@ -149,4 +150,4 @@ def test_a_score_without_a_row_is_named(course: Path) -> None:
     enrolled(course, PLAIN)
     give(course, "eve", 5.0)
     (course / "export.csv").write_text(PLAIN)
-    assert lms.fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve"]
+    assert fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve"]

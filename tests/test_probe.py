@@ -17,7 +17,7 @@ from autograder import probe
 from autograder.exercises import EXERCISES, find
 from autograder.judge import NoAnswer, judge
 from autograder.pipeline import kernel_side
-from autograder.pipeline.execute import PROBE
+from autograder.pipeline.kernel import PROBE
 from headroom import reference
 
 PLAIN = st.recursive(

@@ -1,10 +1,14 @@
 """What is read from a submitted file, and what the instructor's cells become in it; no kernel is started."""
 
+import base64
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -20,12 +24,15 @@ from autograder import probe
 from autograder.exercises import find
 from autograder.kernels import launch, provisioner
 from autograder.kernels.launch import NoIsolation
-from autograder.pipeline import execute
+from autograder.pipeline import execute, kernel_side, running, unit
+from autograder.pipeline.account import Account
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import within_reach
 from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.integrity import NOTED
-from autograder.pipeline.submission import Unreadable, read, restore
+from autograder.pipeline.messenger import why_missing
+from autograder.pipeline.recorded import KEY
+from autograder.pipeline.submission import SubmissionExporter, Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
 
@@ -47,6 +54,11 @@ RELEASED = {
 def submitted(*names: str) -> list[NotebookNode]:
     """The released cells of these names, in this order, as a student hands them in."""
     return [nbformat.from_dict(json.loads(json.dumps(RELEASED[name]))) for name in names]
+
+
+def silent(index: int, name: str, request: bytes) -> bytes:
+    """In place of a messenger."""
+    return b""
 
 
 def ids(cells: list[NotebookNode]) -> list[str | None]:
@@ -166,24 +178,22 @@ def test_whatever_the_judge_raises_is_a_verdict(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr("autograder.judge.judge", confused)
     grader = JudgedExecute()
-    grader._remarks, grader.nb = [], new_notebook()
-    verdict = grader._judge(3, "LayerNorm")
+    verdict = grader._judge(3, "LayerNorm", silent)
     assert verdict.score == 0 and type(problem).__name__ in verdict.text()
-    assert type(problem).__name__ in grader._remarks[0].what
+    assert type(problem).__name__ in grader.account.remarks[0].what
 
 
 def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
     """Whatever the process's own generators say: a unit is forked, with the state that they have in the grader."""
     asked: list[dict] = []
 
-    class Asked(JudgedExecute):
-        def _ask(self, index: int, name: str, request: bytes) -> bytes:
-            asked.append(probe.unpack(request))
-            return probe.answer(request, reference.LayerNorm)
+    def ask(index: int, name: str, request: bytes) -> bytes:
+        asked.append(probe.unpack(request))
+        return probe.answer(request, reference.LayerNorm)
 
     for _ in range(2):
         random.seed(0), np.random.seed(0), torch.manual_seed(0)
-        assert Asked()._judge(3, "LayerNorm").passed
+        assert JudgedExecute()._judge(3, "LayerNorm", ask).passed
     one, other = (told["cases"] for told in asked if told["do"] == "run")
     tried = find("LayerNorm").tried(np.random.default_rng(0))
     for case, first, second in zip(tried, one, other, strict=True):
@@ -206,9 +216,7 @@ def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
 )
 def test_where_a_name_is_defined_is_found_in_one_pass_over_a_cell(source: str, said: str) -> None:
     """A pattern that begins anew on each of a million blank lines would take an hour."""
-    grader = JudgedExecute()
-    grader.nb, grader._culprits, grader._errors = new_notebook(cells=[new_code_cell(source)]), {}, {}
-    assert said in grader._why_missing(1, "Name")
+    assert said in why_missing("Name", 1, [source], {})
 
 
 @pytest.mark.parametrize("swallowed", [True, False])
@@ -217,14 +225,14 @@ def test_the_graders_own_failure_is_no_verdict(monkeypatch: pytest.MonkeyPatch, 
     grader = JudgedExecute()
 
     def fails(*_: object) -> Verdict:
-        grader.own_failure = RuntimeError("no kernel")
+        grader.account.own_failure = RuntimeError("no kernel")
         if not swallowed:
-            raise grader.own_failure
+            raise grader.account.own_failure
         return not_judged("LayerNorm", "no answer")
 
     monkeypatch.setattr("autograder.judge.judge", fails)
     with pytest.raises(RuntimeError, match="no kernel"):
-        grader._judge(3, "LayerNorm")
+        grader._judge(3, "LayerNorm", silent)
 
 
 def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
@@ -243,10 +251,9 @@ def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
 def test_what_is_noted_is_said_at_once_and_stays_where_grading_is_broken_off() -> None:
     """Attack: a process that is ended with what it holds."""
     told: list[dict] = []
-    grader = JudgedExecute()
-    grader._remarks, grader.nb, grader.say = [], new_notebook(), told.append
+    account = Account(say=told.append)
     for _ in range(2):
-        grader._remark(3, "opened '/etc/shadow'")
+        account.remark(3, "opened '/etc/shadow'")
     assert told == [{"noted": {"where": "cell 4", "what": "opened '/etc/shadow'", "difference": ""}}]
     resources = ResourcesDict()
     resources[execute.ENDED] = {"why": "it was too much", "judged": {}, "noted": [one["noted"] for one in told]}
@@ -297,6 +304,71 @@ def test_where_the_grader_has_no_warm_parent_a_unit_starts_none(monkeypatch: pyt
     monkeypatch.setattr(provisioner, "warm_parent", lambda course: pytest.fail("another one was started"))
     with pytest.raises(NoIsolation, match="did not come up"):
         grader.preprocess(new_notebook(cells=submitted(*RELEASED)), ResourcesDict())
+
+
+class WithoutKernel(JudgedExecute):
+    """Executes nothing, and has checks answered rightly; at one cell, this process is out of memory."""
+
+    full_at = ""  # the text of that cell, or a part of it
+    as_message = False  # whether it is so as a message comes
+
+    def create_kernel_manager(self) -> Any:
+        self.km: Any = SimpleNamespace(provisioner=None)
+        return self.km
+
+    def start_new_kernel(self, **_: Any) -> None: ...
+
+    def start_new_kernel_client(self, **_: Any) -> None:
+        self.kc: Any = SimpleNamespace(session=SimpleNamespace(metadata={}))
+
+    def _cleanup_kernel(self) -> None: ...
+
+    def execute_cell(self, cell: NotebookNode, index: int, **_: Any) -> None:
+        cell.outputs = []
+        if self.full_at in f"{cell.source} at {index}":
+            if self.as_message:
+                self.process_message({"msg_type": "stream", "content": {"text": "much"}}, cell, index)
+            raise MemoryError
+        if nonce := re.search(r"answer\(.*'(\w{32})'", cell.source):
+            (request,) = self.kc.session.metadata[kernel_side.SENT]
+            reply = base64.b64encode(probe.answer(base64.b64decode(request), reference.LayerNorm)).decode()
+            data = {kernel_side.MIME: {"nonce": nonce[1], "status": "answered", "reply": reply}}
+            self.process_message({"msg_type": "display_data", "content": {"data": data}}, cell, index)
+
+
+@pytest.mark.parametrize("as_message", [False, True])
+@pytest.mark.parametrize(
+    ("full_at", "first"), [("prepare", 0.0), ("answer(*('LayerNorm'", 0.0), ("x = 1", 1.0), (" at 2", 1.0)]
+)
+def test_memory_that_is_used_up_as_a_cell_is_executed_breaks_off_with_what_was_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str, first: float, as_message: bool
+) -> None:
+    """It is the unit's own limit: no failure of the grader's, no answer of the code's, and no message of a forger."""
+
+    def too_large(kind: str, content: dict[str, Any]) -> dict[str, Any]:
+        raise MemoryError if "text" in content else AssertionError
+
+    monkeypatch.setattr(running, "showable", too_large)
+    monkeypatch.setattr(unit, "POSSIBLE", False)  # PyTorch may have threads here, of which a fork has none
+    folder = tmp_path / "ann" / "lab"
+    folder.mkdir(parents=True)
+    cells = [RELEASED["check-first"], new_code_cell("x = 1"), RELEASED["check-second"]]
+    cells = [nbformat.from_dict(json.loads(json.dumps(cell))) for cell in cells]
+    cells[0].source = cells[2].source = "check(LayerNorm)"
+    nbformat.write(new_notebook(cells=cells), folder / "first.ipynb")
+    grader = WithoutKernel(isolated=False)
+    grader.full_at, grader.as_message = full_at, as_message
+    exporter = SubmissionExporter()
+    exporter._preprocessors = [grader]
+    source = str(folder / "first.ipynb")
+    request = {"resources": {"nbgrader": {"notebook": "first"}}, "folder": str(tmp_path), "source": source, "seed": 1}
+    notebook = nbformat.reads(exporter._graded(request), as_version=4)
+    why = "the grader met with something that it cannot take (MemoryError)"
+    assert notebook.cells[0].source == f"**Grading was broken off: {why}.** What had been judged before counts."
+    checks = [cell.outputs[0] for cell in notebook.cells if checked_name(cell)]
+    assert [output.metadata[KEY]["score"] for output in checks] == [first, 0.0]
+    assert f"it was not judged: {why}." in checks[1].data["text/plain"]
+    assert [remark.what for remark in grader.account.remarks] == [f"was broken off: {why}"]
 
 
 @pytest.mark.parametrize("source", ["check(First).score", "check(First, 1)", "print(check(First))", "check('First')"])

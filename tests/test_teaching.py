@@ -14,11 +14,12 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbgrader.exchange.default import Exchange
 from traitlets.config import Config
 
 from autograder.course import Course
 from autograder.pipeline import intake, labs, late
-from autograder.pipeline.course import Failed
+from autograder.pipeline.course import Failed, exchange
 from autograder.pipeline.grades import QuotedExport
 from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.plan import _decisive
@@ -159,6 +160,7 @@ def test_how_late_in_words(seconds: float, said: str) -> None:
         (["multi_head"], ["ann_multi_head_final.IPYNB"], {"multi_head": "ann_multi_head_final.IPYNB"}),
         (["multi_head"], ["multi_head (1).ipynb", "multi_head (2).ipynb"], {}),
         (["multi_head"], ["Untitled.ipynb"], {}),
+        (["caf\u00e9"], ["cafe\u0301 (1).ipynb"], {"caf\u00e9": "cafe\u0301 (1).ipynb"}),
         (["multi_head"], [".multi_head.ipynb", "multi_head.txt"], {}),
         (["a", "ab"], ["ab (1).ipynb"], {"ab": "ab (1).ipynb"}),
         (["a", "ab"], ["a.ipynb", "ab (1).ipynb"], {"a": "a.ipynb", "ab": "ab (1).ipynb"}),
@@ -255,6 +257,13 @@ def test_grades_csv_has_the_labs_that_students_were_given(course: Path) -> None:
     hand_in(course, "ann")
     due(course, None)
     assert {lab for lab, _ in exported(course, config)} == {"lab1"}
+    config.Exchange.root, config.CourseDirectory.course_id = str(course / "exchange"), "course"
+    (course / "exchange" / "course" / "outbound" / "lab2").mkdir(parents=True)
+    assert {lab for lab, _ in exported(course, config)} == {"lab1", "lab2"}
+
+
+def test_where_no_exchange_is_named_it_is_nbgraders() -> None:
+    assert exchange(Config()) == Path(Exchange().root)
 
 
 def test_grades_csv_is_replaced_as_a_whole(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:

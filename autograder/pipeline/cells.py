@@ -1,9 +1,20 @@
 """Which cells of a lab's notebook are checks, and which are run."""
 
 import ast
+from collections.abc import Mapping
+from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader import utils
+
+
+def is_check(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell is code that gives points and is not the student's: a check, or tests of another kind.
+
+    Args:
+        cell: of a notebook that nbgrader knows, also as JSON has it.
+    """
+    about = cell["metadata"].get("nbgrader", {})
+    return cell["cell_type"] == "code" and bool(about.get("grade")) and not about.get("solution")
 
 
 def checked_name(cell: NotebookNode) -> str | None:
@@ -12,10 +23,13 @@ def checked_name(cell: NotebookNode) -> str | None:
     Returns:
         None for every other cell, also for one with tests of another kind.
     """
-    if cell.cell_type != "code" or not utils.is_grade(cell) or utils.is_solution(cell):
-        return None
+    return checked_in(cell.source) if is_check(cell) else None
+
+
+def checked_in(source: str) -> str | None:
+    """The name in the text of a check cell, as of `checked_name`."""
     try:
-        body = ast.parse(cell.source).body
+        body = ast.parse(source).body
     except SyntaxError:  # IPython's magics
         return None
     match body:

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -13,6 +14,10 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder.course import Course, course_of
 from autograder.kernels.launch import exposed
 
+if TYPE_CHECKING:  # which takes a second, and not all commands need it
+    from nbgrader.api import Gradebook
+
+STATE = ".headroom"  # in the course folder: what is kept there for the next command
 FULL = ("database or disk is full", "No space left on device")  # how SQLite and the system say it
 
 
@@ -37,26 +42,45 @@ def course_root(start: Path) -> Path:
     raise Failed(f"There is no nbgrader_config.py beside a solutions/ in {start} or above it.")
 
 
+def state(course: Path) -> Path:
+    """The folder `STATE` of a course, which is made where there is none."""
+    folder = course / STATE
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def configuration(course: Path) -> Config:
     """What the course's nbgrader_config.py says."""
     return Config(PyFileConfigLoader("nbgrader_config.py", path=str(course)).load_config())
 
 
-def within_reach(config: Config) -> str | None:
-    """What of a course kernels could read, because of where it lies, as a sentence with what to do; None if nothing."""
-    from nbgrader.coursedir import CourseDirectory  # which takes seconds, and not all commands need it
+def gradebook(course: Path) -> "Gradebook":
+    """The course's gradebook, made where there is none."""
+    from nbgrader.api import Gradebook
+    from nbgrader.coursedir import CourseDirectory
+
+    directory = CourseDirectory(config=configuration(course))
+    return Gradebook(directory.db_url, directory.course_id)
+
+
+def exchange(config: Config) -> Path:
+    """This course's part of nbgrader's exchange."""
+    from nbgrader.coursedir import CourseDirectory
     from nbgrader.exchange.default import Exchange
 
-    course = CourseDirectory(config=config)
+    return Path(Exchange(config=config).root, CourseDirectory(config=config).course_id)
+
+
+def within_reach(config: Config) -> str | None:
+    """What of a course kernels could read, because of where it lies, as a sentence with what to do; None if nothing."""
+    from nbgrader.coursedir import CourseDirectory
+
+    database = CourseDirectory(config=config).db_url.removeprefix("sqlite:///")
     for what, path, setting in (
-        (
-            "exchange",
-            str(Path(Exchange(config=config).root, course.course_id)),
-            "c.Exchange.root",
-        ),  # this course's part
-        ("gradebook", course.db_url.removeprefix("sqlite:///"), "c.CourseDirectory.db_url"),
+        ("exchange", exchange(config), "c.Exchange.root"),
+        ("gradebook", Path(database), "c.CourseDirectory.db_url"),
     ):
-        if Path(path).exists() and exposed(Path(path)):
+        if path.exists() and exposed(path):
             return f"the {what} lies in {path}, among what kernels must read; put it elsewhere, with {setting}"
     return None
 

@@ -16,6 +16,7 @@ from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 from nbgrader.utils import notebook_hash
 
 from autograder.pipeline import intake
+from autograder.pipeline.files import replacing
 
 SLOW = timedelta(hours=1)  # that may lie between the time that a submission says and that at which it was written
 SECRET, MAX_SECRET = "submission_secret.txt", 1_000  # which nbgrader puts into a submission; bytes
@@ -122,7 +123,7 @@ class CollectOwn(ExchangeCollect):
         """Copy the plain files of the opened submission that are its owner's, up to the bounds of what is graded."""
         owner, left, count, left_out = os.fstat(self._opened).st_uid, intake.MAX_SUM, 0, 0
         Path(dest).mkdir(parents=True)
-        self._to_look_at = intake.MAX_LOOKED_AT
+        self._to_look_at, self._too_many = intake.MAX_LOOKED_AT, False
         for path, place in self._walk(self._opened, Path()):
             data = _read(path.name, place, owner, min(left, intake.MAX_FILE)) if count < intake.MAX_FILES else None
             if data is None:
@@ -135,7 +136,7 @@ class CollectOwn(ExchangeCollect):
             (Path(dest) / path).write_bytes(data)
         if left_out > intake.MAX_REMARKS:
             self.log.error("%r: %s more files are left out.", src, left_out - intake.MAX_REMARKS)
-        if not self._to_look_at:
+        if self._too_many:
             self.log.error("%r has too many files: %s were looked at.", src, intake.MAX_LOOKED_AT)
         stamp, record = Path(dest, intake.STAMP), self._path_to_record(src)
         if intake.handed_in_at(Path(dest))[0] is None:
@@ -151,7 +152,9 @@ class CollectOwn(ExchangeCollect):
         the memory.
         """
         with os.scandir(place) as found:
-            entries = sorted(itertools.islice(found, self._to_look_at), key=lambda one: one.name)
+            some = list(itertools.islice(found, self._to_look_at + 1))
+        self._too_many |= len(some) > self._to_look_at
+        entries = sorted(some[: self._to_look_at], key=lambda one: one.name)
         self._to_look_at -= len(entries)
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
@@ -192,8 +195,8 @@ class ReleaseOwn(ExchangeReleaseFeedback):
                 self.log.error("%s is not released: %r has no usable %s.", page, folder, SECRET)
                 continue
             target = Path(self.dest_path, f"{key}.html")
-            shutil.copy(page, target.with_suffix(".tmp"))
-            target.with_suffix(".tmp").replace(target)
+            with replacing(target) as part:
+                shutil.copy(page, part)
             self.log.info("Released the feedback for %r: %s", student, target)
 
 

@@ -28,6 +28,7 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from traitlets import Float, Integer, List, Unicode, default
 
 from autograder.pipeline import markup
+from autograder.pipeline.cells import is_check
 from autograder.pipeline.execute import unseeded
 from autograder.pipeline.markup import Allowance
 from autograder.pipeline.turns import take_turns
@@ -90,7 +91,7 @@ class FeedbackExporter(Exporter):
         if shown != SCORE:
             notebook = nbformat.read(request["file"], as_version=4)
         if shown == VERDICTS:
-            notebook.cells = [cell for cell in notebook.cells if _is_check(cell)]
+            notebook.cells = [cell for cell in notebook.cells if is_check(cell)]
         missing = f"This page is not whole: {request['why']}. It shows {shown}." if request["why"] else ""
         page, _ = self.from_notebook_node(notebook, request["resources"] | {MISSING: missing})
         return page
@@ -100,7 +101,7 @@ class FeedbackExporter(Exporter):
         allowance = Allowance()
         about = resources["nbgrader"]
         # The verdicts come first: a page that is too large loses what the student's cells printed.
-        verdicts = {i: _verdict(cell) for i, cell in enumerate(notebook.cells) if _is_check(cell)}
+        verdicts = {i: _verdict(cell) for i, cell in enumerate(notebook.cells) if is_check(cell)}
         cells = [_cell(cell, verdicts.get(i), allowance) for i, cell in enumerate(notebook.cells)]
         missing = resources.get(MISSING, "")
         page = PAGE.render(about=about, points=_points, cells=cells, missing=missing, style=STYLE)
@@ -208,10 +209,6 @@ def _cell(cell: NotebookNode, verdict: list[Markup] | None, allowance: Allowance
     comment = about.get("comment")  # the instructor's
     shown["comment"] = markup.prose(comment, Allowance()) if comment else ""
     return shown
-
-
-def _is_check(cell: NotebookNode) -> bool:
-    return utils.is_grade(cell) and not utils.is_solution(cell)
 
 
 def _verdict(cell: NotebookNode) -> list[Markup]:

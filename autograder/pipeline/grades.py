@@ -3,7 +3,6 @@
 import csv
 import functools
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,12 @@ from nbformat import NotebookNode
 from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import SaveAutoGrades
 
+from autograder.pipeline.course import exchange
 from autograder.pipeline.execute import SCORES
-from autograder.pipeline.intake import printable
+from autograder.pipeline.files import replacing
 from autograder.pipeline.late import renew
 from autograder.pipeline.standing import released, standings
+from autograder.pipeline.texts import in_table, listed
 
 # nbgrader opens the gradebook nine times for each submission, each time with an engine of its own, for which SQLAlchemy
 # compiles every query anew: a sixth of the time of grading. One engine for each gradebook keeps them; nbgrader closes
@@ -64,32 +65,20 @@ class QuotedExport(CsvExportPlugin):
         parent: Any = self.parent  # nbgrader's export command
         course = Path(parent.coursedir.root)
         renew(gradebook, parent.config, course)
-        exchange = Path(parent.config.get("Exchange", {}).get("root", "/srv/nbgrader/exchange"))
         people = {str(one.id): one for one in gradebook.students}
-        for lab in released(course, gradebook, exchange / parent.coursedir.course_id / "outbound"):
+        for lab in released(course, gradebook, exchange(parent.config) / "outbound"):
             if lab not in (self.assignment or [lab]):
                 continue
             assignment: Any = gradebook.find_assignment(lab)
             for one in standings(course, gradebook, lab):
                 if one.student not in (self.student or [one.student]):
                     continue
-                student = one.student if one.student.isprintable() else repr(one.student)
                 person = people.get(one.student)
                 row = {name: getattr(person, name, None) for name in ("last_name", "first_name", "email")}
-                row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": student}
+                row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": listed(one.student)}
                 row |= {"timestamp": one.handed_in, "raw_score": one.raw, "score": one.score}
                 row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
                 row |= {"ungraded": one.ungraded if one.score is not None else None}
-                table.writerow({name: harmless(value) for name, value in row.items()})
-        path = Path(self.to or "grades.csv")
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")  # or a full disk, or another export, would leave half
-        part.write_text(text.getvalue(), encoding="utf-8")
-        part.replace(path)
-
-
-def harmless(value: Any) -> Any:
-    """A value as it is, but a text without what a terminal would obey, and one that a spreadsheet would compute with
-    an apostrophe before it."""
-    if not isinstance(value, str):
-        return value
-    return "'" * value.startswith(("=", "+", "-", "@", "\t", "\r")) + printable(value)
+                table.writerow({name: in_table(value) for name, value in row.items()})
+        with replacing(Path(self.to or "grades.csv")) as part:
+            part.write_text(text.getvalue(), encoding="utf-8")

@@ -9,7 +9,6 @@ scores, limits and sandbox are those of `grade`. The lab travels as that worker 
 """
 
 import json
-import re
 import secrets
 import sys
 import zipfile
@@ -18,17 +17,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from nbformat.v4 import new_code_cell
 from nbgrader.coursedir import CourseDirectory
 
 from autograder.course import INSTALLED, course_of
 from autograder.pipeline import intake, labs
-from autograder.pipeline.cells import checked_name
+from autograder.pipeline.cells import checked_in
 from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.execute import AT_YOUR_RISK
 from autograder.pipeline.grading import in_gradebook
+from autograder.pipeline.kernel import AT_YOUR_RISK
 from autograder.pipeline.parcel import Rows, pack, snapshot, unpack
 from autograder.pipeline.plan import Plan
+from autograder.pipeline.texts import without_colors
 from autograder.pipeline.worker import Died, Grader, Refused, code, versions
 
 FILE = "build/gradescope-{}.zip"  # in the course folder, {} is the lab
@@ -36,10 +35,8 @@ FILE = "build/gradescope-{}.zip"  # in the course folder, {} is the lab
 INSTALLER = ("pyproject.toml", "README.md", "LICENSE", "bootstrap.py", "constraints.txt")
 LEFT_OUT = (".", "__pycache__")
 STUDENT = "student"  # in the container there is but one
-CHECK = {"grade": True, "solution": False}
 UNPROTECTED = "An autograder made by `python -m autograder gradescope LAB --no-isolation` runs it unprotected."
 LONGEST = 20_000  # characters of what a check says
-COLORS = re.compile(r"\x1b\[[0-9;]*m")
 # Ubuntu has another Python in each version: the newest of those that it has. PyTorch's build for processors is small.
 SETUP = """\
 #!/usr/bin/env bash
@@ -170,7 +167,7 @@ def grade(folder: Path, say: Callable[[str], None] = lambda line: None) -> dict[
         score, points = scores.get(keys[cell], 0.0), most[keys[cell]]
         tests.append(
             {
-                "name": checked_name(new_code_cell(row["source"], metadata={"nbgrader": CHECK})) or row["name"],
+                "name": checked_in(row["source"]) or row["name"],
                 "score": round(score, 4),
                 "max_score": points,
                 "status": "passed" if score >= points else "failed",
@@ -211,7 +208,7 @@ def _outputs(notebook: bytes) -> Iterator[tuple[str, str]]:
         about = cell["metadata"].get("nbgrader", {})
         if cell["cell_type"] == "code" and about.get("grade"):
             said = (_text(one) for one in cell["outputs"])
-            yield about["grade_id"], COLORS.sub("", "\n".join(one for one in said if one))[:LONGEST]
+            yield about["grade_id"], without_colors("\n".join(one for one in said if one))[:LONGEST]
 
 
 def _text(output: dict[str, Any]) -> str:

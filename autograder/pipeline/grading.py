@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from autograder.course import course_of
 from autograder.pipeline import labs, late
-from autograder.pipeline.course import Failed, configuration, in_short, nbgrader, within_reach
+from autograder.pipeline.course import STATE, Failed, configuration, in_short, nbgrader, within_reach
 from autograder.pipeline.feedback import is_whole, write_index
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
@@ -30,14 +30,15 @@ from autograder.pipeline.parcel import unpack
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.recorded import verdicts
 from autograder.pipeline.standing import NOT_HANDED_IN, Standing, handed_in, standings, submitted
+from autograder.pipeline.texts import listed, printable
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
 from autograder.pipeline.writer import Writer
 
 WORTHWHILE = 25  # submissions: they take about as long as one more worker takes to start
 MEMORY = 1500 << 20  # bytes that each worker may take before there are fewer than cores
-LOG = ".headroom/grade.log"  # in the course folder: what graders said
-AT_WORK = ".headroom/grading"  # likewise; who has its turn there grades the course
+LOG = f"{STATE}/grade.log"  # in the course folder: what graders said
+AT_WORK = f"{STATE}/grading"  # likewise; who has its turn there grades the course
 CLUSTER = "pip install -e '.[grade]' in the course's folder"
 
 Job = tuple[Any, Callable[[], bytes]]  # what it is known by, and what makes the request
@@ -255,7 +256,7 @@ def _one_after_the_other(grader: Grader, jobs: Iterator[Job]) -> Answers:
 def _last_line(text: str) -> str:
     """The last line of a log that says something, without what would give orders to a terminal."""
     lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
-    return "".join(c for c in lines[-1] if c.isprintable())
+    return printable(lines[-1], "")
 
 
 def _warn(sentence: str) -> None:
@@ -316,7 +317,7 @@ def _report(course: Path, lab: str, most: float, standings: list[Standing]) -> t
     counted = Counter[str]()
     absent: list[str] = []
     for one in standings:
-        student = one.student if one.student.isprintable() else repr(one.student)  # or it would order a terminal about
+        student = listed(one.student)
         if one.state == NOT_HANDED_IN:
             absent.append(student)
             continue

@@ -23,7 +23,9 @@ from typing import Any
 import dateutil.tz
 from nbgrader.coursedir import CourseDirectory
 
+from autograder.pipeline.course import STATE
 from autograder.pipeline.integrity import Remark
+from autograder.pipeline.texts import letters, printable
 
 MAX_NAME, MAX_NAME_BYTES = 100, 200  # characters and bytes of a student's name, as a folder's
 MAX_FILES = 1000  # beside a notebook, folders included
@@ -37,7 +39,7 @@ STAMP = "timestamp.txt"
 TIME = re.compile(  # a day, a time of day, and a zone: none, Z, an offset, or a name
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(|Z|[+-]\d\d:?\d\d|[A-Za-z][\w+-]*(?:/[\w+-]+)*)", re.ASCII
 )
-FOLDER = ".headroom/taken-in-{}"  # in the course folder, {} is the grader's process
+FOLDER = f"{STATE}/taken-in-{{}}"  # in the course folder, {} is the grader's process
 # To open a file without waiting for whoever writes to it, and without following a link; not all are known everywhere.
 PLAINLY = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 IGNORED = re.compile(r"\..*|.*\.pyc|__pycache__|feedback|.*\.ipynb", re.DOTALL)  # what nbgrader does not copy either
@@ -73,7 +75,7 @@ def meant(folder: Path, names: Iterable[str]) -> dict[str, str]:
     if len(found) < len(names):
         candidates: dict[str, list[str]] = {}
         for file in _notebooks(folder):
-            within = [name for name in names if _letters(name) in _letters(file)]
+            within = [name for name in names if letters(name) in letters(file)]
             if within and file not in found.values():
                 candidates.setdefault(max(within, key=len), []).append(file)
         found |= {name: files[0] for name, files in candidates.items() if len(files) == 1 and name not in found}
@@ -94,10 +96,6 @@ def _notebooks(folder: Path) -> list[str]:
     except OSError:
         return []
     return sorted(name for name in names if name.lower().endswith(".ipynb") and not name.startswith("."))
-
-
-def _letters(name: str) -> str:
-    return "".join(c for c in name.casefold() if c.isalnum())
 
 
 def open_plain(path: Path) -> int | None:
@@ -323,11 +321,6 @@ def entries(source: Path, remarks: list[Remark]) -> Iterator[tuple[Path, bytes, 
 def _missing(path: Path, root: Path) -> int:
     """How many of the folders on the way to a file are still to be made."""
     return sum(not folder.exists() for folder in path.parents if folder != root and folder.is_relative_to(root))
-
-
-def printable(within: bytes | str) -> str:
-    """A path, no longer than it was, without what would give orders to the terminal in which a log is read."""
-    return "".join(c if c.isprintable() else "_" for c in os.fsdecode(within))
 
 
 def _left_out(remarks: list[Remark], within: bytes, what: str) -> None:

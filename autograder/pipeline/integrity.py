@@ -16,13 +16,16 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Unicode
 
+from autograder.pipeline.course import STATE
+from autograder.pipeline.texts import UNPRINTABLE, in_markdown, printable
+
 NOTED = "autograder_noted"  # the key in nbgrader's resources under which the remarks travel
 DONE = "headroom_graded"  # in the metadata of a notebook whose verdicts are in the gradebook
 MAX_LINES = 60  # of one difference
 MAX_COMPARED = 20_000  # characters of a text: what compares two takes time that grows with the product of their lines
 MAX_REMARKS, MAX_SAID = 200, 1000  # remarks of a note, characters of one
 ABOUT = ("grade", "solution", "task", "locked", "points", "cell_type")
-RELEASED = ".headroom/released.json"  # in the course folder: prints of the instructor's cells in every labs/ made here
+RELEASED = f"{STATE}/released.json"  # in the course folder: prints of the instructor's cells in every labs/ made here
 HEAD = (
     "What was seen while this submission was graded. It changed no score, and it is no proof of anybody's intent: "
     "cells are deleted by accident, and libraries open files on their own. What the submission's own process reports "
@@ -138,21 +141,11 @@ class SaveIntegrityNote(NbGraderPreprocessor):
 
 def text(student: str, notebook: str, remarks: list[Remark]) -> str:
     """A note as Markdown. What came from a submission is shown as code, in which nothing is active."""
-    parts = [f"# {_harmless(student)}, {_harmless(notebook)}", HEAD]
+    parts = [f"# {in_markdown(student)}, {in_markdown(notebook)}", HEAD]
     for remark in remarks[:MAX_REMARKS]:
-        parts.append(f"- **{_harmless(remark.where[:MAX_SAID])}** {_harmless(remark.what[:MAX_SAID])}")
+        parts.append(f"- **{in_markdown(remark.where[:MAX_SAID])}** {in_markdown(remark.what[:MAX_SAID])}")
         if remark.difference:
-            parts.append("\n".join(f"      {_printable(line)}" for line in remark.difference.splitlines()))
+            parts.append("\n".join(f"      {printable(line, UNPRINTABLE)}" for line in remark.difference.splitlines()))
     if len(remarks) > MAX_REMARKS:
         parts.append(f"- {len(remarks) - MAX_REMARKS} more, which are not listed")
     return "\n\n".join(parts) + "\n"
-
-
-def _printable(text: str) -> str:
-    """Without control characters, which a terminal would obey."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def _harmless(text: str) -> str:
-    """On one line, with what is active in Markdown or HTML made plain."""
-    return "".join(f"\\{c}" if c in r"\[]*_#<>!|" else c for c in _printable(text))

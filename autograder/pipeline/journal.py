@@ -7,7 +7,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-FILE = ".headroom/graded.jsonl"  # in the course folder: a line for each submission that was graded, the last one counts
+from autograder.pipeline.course import STATE, state
+
+FILE = f"{STATE}/graded.jsonl"  # in the course folder: a line for each submission that was graded, the last one counts
 PARTS = {
     "submission": "what was handed in has changed",
     "source": "the lab has changed",
@@ -29,7 +31,7 @@ class Journal:
     """
 
     def __init__(self, course: Path) -> None:
-        self._path = course / FILE
+        self._course, self._path = course, course / FILE
         self._of: dict[tuple[str, str], dict[str, str] | None] = {}  # None: its writing has begun
         self._attempts: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
         if not self._path.exists():
@@ -84,7 +86,7 @@ class Journal:
         self._add({"lab": lab, "student": student, "of": of, "seed": seed, "verdicts": verdicts})
 
     def _add(self, told: dict[str, Any]) -> None:
-        self._path.parent.mkdir(exist_ok=True)
+        state(self._course)
         with self._path.open("ab") as file:
             file.write(f"\n{json.dumps(told)}\n".encode())  # on a line of its own, whatever stands before
             file.flush()

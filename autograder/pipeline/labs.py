@@ -12,12 +12,12 @@ from pathlib import Path
 import nbformat
 
 from autograder.course import Course, course_of
-from autograder.pipeline.cells import checked_name
-from autograder.pipeline.course import Failed, nbgrader
+from autograder.pipeline.cells import checked_name, is_check
+from autograder.pipeline.course import STATE, Failed, nbgrader, state
 from autograder.pipeline.integrity import RELEASED, cell_print, earlier_prints
 from autograder.pipeline.journal import digest
 
-MADE = ".headroom/made.json"  # in the course folder: of what in solutions/ each lab was made
+MADE = f"{STATE}/made.json"  # in the course folder: of what in solutions/ each lab was made
 CONVERTED = re.compile(r"Converting notebook .*/([^/]+)/[^/]+\.ipynb")  # what nbgrader logs as it begins with one
 
 
@@ -74,7 +74,7 @@ def generate(
         for sentence in unsaid_points(path):
             say(f"{path.parent.name}: {sentence}")
     made = _made(course) | {lab: _digest(course, lab) for lab in labs}
-    (course / MADE).parent.mkdir(exist_ok=True)
+    state(course)
     (course / MADE).write_text(json.dumps(made), encoding="utf-8")
     kept = {lab: sorted({*before, *_prints(course, lab)}) for lab, before in prints.items()}
     (course / RELEASED).write_text(json.dumps(kept), encoding="utf-8")
@@ -170,13 +170,13 @@ def _files(folder: Path) -> dict[Path, bytes]:
 def _refuse_unjudgeable(path: Path, course: Course) -> None:
     """Raise `Failed` if a graded cell calls `check` in a form that the grader would not judge."""
     for cell in nbformat.read(path, as_version=4).cells:
-        about = cell.metadata.get("nbgrader", {})
-        if cell.cell_type != "code" or not about.get("grade") or about.get("solution"):
+        if not is_check(cell):
             continue
+        where = f"{path}, cell {cell.metadata.nbgrader.grade_id}"
         if name := checked_name(cell):
             try:
                 course.find(name)
             except LookupError as unknown:
-                raise Failed(f"{path}, cell {about['grade_id']}: {unknown}.") from None
+                raise Failed(f"{where}: {unknown}.") from None
         elif any(isinstance(node, ast.Name) and node.id == "check" for node in ast.walk(ast.parse(cell.source))):
-            raise Failed(f"{path}, cell {about['grade_id']}: a graded check stands alone in its cell, as check(Name).")
+            raise Failed(f"{where}: a graded check stands alone in its cell, as check(Name).")

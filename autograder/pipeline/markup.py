@@ -25,6 +25,8 @@ from markupsafe import Markup
 from nbconvert.filters import ansi2html
 from PIL import Image
 
+from autograder.pipeline.texts import without_control
+
 MAX_MARKDOWN = 30_000  # characters of one text, pictures apart
 MAX_HTML = 200_000
 MAX_TAGS = 10_000
@@ -79,7 +81,6 @@ REOPENED = re.compile(r"<(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt
 LINK = re.compile(r"https?:|mailto:|#", re.IGNORECASE)  # no path: it would start at the page, not at the notebook
 EMBEDDED = re.compile(r"data:(image/(?:png|jpeg|gif));base64,([A-Za-z0-9+/=]*+)", re.IGNORECASE)
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF"}
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass
@@ -120,7 +121,7 @@ def colored(said: str, allowance: Allowance, end: bool = False) -> tuple[Markup,
     much = min(MAX_TEXT, allowance.text)
     shown = said if len(said) <= much else said[len(said) - much :] if end else said[:much]
     allowance.take("text", len(shown))
-    return Markup(CONTROL.sub("", ansi2html(shown))), len(said) - len(shown)
+    return Markup(without_control(ansi2html(shown))), len(said) - len(shown)
 
 
 TOKEN = re.compile(
@@ -138,7 +139,7 @@ def code(source: str, allowance: Allowance) -> Markup:
     shown = source[: min(MAX_CODE, allowance.text)]
     allowance.take("text", len(shown))
     note = _note(f"{len(source) - len(shown):,} characters are left out.") if len(shown) < len(source) else ""
-    return Markup(f'{note}<div class="highlight"><pre>{_highlighted(CONTROL.sub("", shown))}</pre></div>')
+    return Markup(f'{note}<div class="highlight"><pre>{_highlighted(without_control(shown))}</pre></div>')
 
 
 def _highlighted(source: str) -> str:
@@ -167,7 +168,7 @@ def prose(source: str, allowance: Allowance, attachments: Mapping[str, Any] | No
         attachments: pictures by name, each as base64 by MIME type.
     """
     pictures = Pictures(allowance, attachments)
-    short = pictures.take_out(CONTROL.sub("", source))
+    short = pictures.take_out(without_control(source))
     if len(short) <= MAX_MARKDOWN and allowance.take("markup", len(short)):
         cleaned = _clean(MARKDOWN.render(short), pictures)
         if cleaned is not None:

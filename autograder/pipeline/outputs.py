@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
+from autograder.pipeline.texts import for_terminal
+
 SHOWN = frozenset({"text/plain", "text/html", "text/markdown", "text/latex", "image/png", "image/jpeg"})
 OUTPUTS = frozenset({"stream", "display_data", "execute_result", "error"})
 SIGNALS = frozenset({"status", "execute_input", "clear_output"})
-# What a terminal would obey: control characters but for tabs, line breaks, and colours.
-CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 def characters(value: Any) -> int:
@@ -25,7 +25,7 @@ def showable(kind: str, content: dict[str, Any]) -> dict[str, Any]:
     """The content of an output message in the form that a feedback page can be made of."""
 
     def text(value: Any) -> str:
-        return CONTROL.sub("", value.encode("utf-8", "replace").decode()) if isinstance(value, str) else ""
+        return for_terminal(value) if isinstance(value, str) else ""
 
     if kind == "stream":
         return {"name": "stderr" if content.get("name") == "stderr" else "stdout", "text": text(content.get("text"))}

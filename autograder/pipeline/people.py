@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 from nbgrader.api import Gradebook
 
 from autograder.pipeline.course import Failed
-from autograder.pipeline.intake import printable, unusable
+from autograder.pipeline.intake import unusable
+from autograder.pipeline.texts import letters, without_tags
 
 MAX_TABLE = 20_000_000  # bytes
 # What the columns are called, in small letters: in nbgrader and plain lists, in Canvas, in Moodle (English, German).
@@ -26,7 +26,6 @@ NAMES = {
 }
 POINTS, TEST = "points possible", "student, test"  # in Canvas's first column: of rows that are nobody
 OF_NO_ID = '/\\"'  # which lead to another folder, or end a text in one of nbgrader's scripts
-MARKUP = str.maketrans("<>", "__")  # Attack: a name that is HTML; not all of nbgrader's pages make plain text of it
 TESTER = re.compile(r"[0-9a-f]{40}")  # the login that Canvas gives its test student
 
 
@@ -130,7 +129,7 @@ def people(table: Table) -> list[Person | None]:
         if whole and not found["last_name"]:
             last, comma, first = whole.partition(",")
             found["first_name"], found["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
-        plain = {name: printable(text.strip()).translate(MARKUP) for name, text in found.items()}
+        plain = {name: without_tags(text.strip()) for name, text in found.items()}
         return Person(**plain, lms_user_id=lms)
 
     return [person(row) for row in table.rows]
@@ -214,8 +213,3 @@ class Class:
 def _local(email: str) -> str:
     """What stands before the @: "ann" of ann@uni.edu."""
     return email.partition("@")[0]
-
-
-def letters(name: str) -> str:
-    """What two spellings of one name have in common: small letters and digits, composed as Unicode composes them."""
-    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())

@@ -7,14 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from nbformat.v4 import new_code_cell
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import find_all_files
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
-from autograder.pipeline.cells import checked_name
+from autograder.pipeline.cells import checked_in
 from autograder.pipeline.intake import handed_in_at, meant
 from autograder.pipeline.integrity import earlier_prints
 from autograder.pipeline.journal import Journal, digest
@@ -67,7 +66,7 @@ class Plan:
         """The students whose submissions belong to a student, a lab or an exercise of this name."""
         graded = {row["name"] for row in self._rows["base_cell"] if row["type"] == "GradeCell"}
         checks = (row["source"] for row in self._rows["source_cell"] if row["name"] in graded)
-        checked = {_checked(source) for source in checks}
+        checked = {checked_in(source) for source in checks}
         return set(self.students) if name == self.lab or name in checked else {name} & set(self.students)
 
     def look(self, journal: Journal, asked: set[str], say: Callable[[str], None]) -> None:
@@ -136,8 +135,3 @@ def _content(rows: Rows) -> list[str]:
         for table in tables
         for row in rows[table]
     )
-
-
-def _checked(source: str) -> str | None:
-    """The exercise that a graded cell checks."""
-    return checked_name(new_code_cell(source, metadata={"nbgrader": {"grade": True, "solution": False}}))

@@ -7,6 +7,9 @@ its metadata, and what stands in a check cell is the grader's.
 import json
 from typing import TYPE_CHECKING, Any
 
+from autograder.pipeline.cells import is_check
+from autograder.pipeline.texts import encodable
+
 if TYPE_CHECKING:
     from autograder.verdict import Verdict
 
@@ -17,27 +20,24 @@ LONGEST = 500  # characters of a text that is kept
 def record(verdict: "Verdict") -> dict[str, Any]:
     """The metadata of the output that shows a verdict."""
     mistakes = [
-        {"key": one.key, "title": _writable(one.title), "sentence": _writable(one.sentence)} for one in verdict.mistakes
+        {"key": one.key, "title": _kept(one.title), "sentence": _kept(one.sentence)} for one in verdict.mistakes
     ]
     kept = {"exercise": verdict.exercise, "score": verdict.score, "passed": verdict.passed}
-    return {KEY: kept | {"attempted": verdict.attempted, "headline": _writable(verdict.headline), "mistakes": mistakes}}
+    return {KEY: kept | {"attempted": verdict.attempted, "headline": _kept(verdict.headline), "mistakes": mistakes}}
 
 
-def _writable(text: str) -> str:
-    """A text without lone surrogates, which names in a student's code may bring along, and not too long."""
-    return text[:LONGEST].encode("utf-8", "replace").decode()
+def _kept(text: str) -> str:
+    """A text that can be written, and is not too long."""
+    return encodable(text[:LONGEST])
 
 
 def recorded(notebook: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What was kept of the verdicts in a graded notebook, by the exercise's name, with the `grade_id` of its check."""
     found: dict[str, dict[str, Any]] = {}
     for cell in notebook["cells"]:
-        about = cell["metadata"].get("nbgrader", {})
-        if cell["cell_type"] != "code" or not about.get("grade") or about.get("solution"):
-            continue
-        for output in cell["outputs"]:
+        for output in cell["outputs"] if is_check(cell) else ():
             if kept := output.get("metadata", {}).get(KEY):
-                found[kept["exercise"]] = kept | {"grade_id": about["grade_id"]}
+                found[kept["exercise"]] = kept | {"grade_id": cell["metadata"]["nbgrader"]["grade_id"]}
     return found
 
 

@@ -22,6 +22,7 @@ from autograder.pipeline.execute import ENDED, JudgedExecute, unseeded
 from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
 from autograder.pipeline.integrity import DONE, NOTED, earlier_prints, what_is_restored
 from autograder.pipeline.markup import FORMATS, MAX_PICTURE
+from autograder.pipeline.texts import encodable
 from autograder.pipeline.turns import take_turns
 from autograder.pipeline.unit import Say, Units, of_the_grader
 
@@ -54,7 +55,7 @@ def read(path: Path) -> NotebookNode:
     if not data.strip():
         raise Unreadable("it is empty")
     try:
-        notebook: Any = nbformat.from_dict(json.loads(_encodable(data.decode("utf-8-sig"))))
+        notebook: Any = nbformat.from_dict(json.loads(encodable(data.decode("utf-8-sig"))))
         if notebook.nbformat != 4:
             notebook = nbformat.convert(notebook, 4)
         cells = list(notebook.cells)
@@ -87,7 +88,7 @@ def _cell(given: dict[str, Any]) -> NotebookNode:
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
     metadata = given.get("metadata")
-    source = _encodable(source) if isinstance(source, str) else ""
+    source = encodable(source) if isinstance(source, str) else ""
     cell = make_cell(given["cell_type"], source, metadata if isinstance(metadata, dict) else {})
     outputs = given.get("outputs")
     if cell.cell_type == "code" and isinstance(outputs, list):
@@ -107,13 +108,8 @@ def _pictures(attachments: Any) -> NotebookNode:
             if mime in FORMATS and isinstance(data, str) and len(data) <= MAX_PICTURE and data.isascii()
         }
         if pictures and isinstance(name, str):
-            found[_encodable(name)] = NotebookNode(pictures)
+            found[encodable(name)] = NotebookNode(pictures)
     return found
-
-
-def _encodable(text: str) -> str:
-    """Text without lone surrogates, which JSON can hold and UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class SubmissionExporter(NotebookExporter):

@@ -15,7 +15,9 @@ from typing import Any
 from nbgrader.converters import BaseConverter
 from nbgrader.utils import rmtree
 
-FILE = ".headroom/turns"  # in the course folder: each thing of which there are turns has one byte of it
+from autograder.pipeline.course import STATE, state
+
+FILE = f"{STATE}/turns"  # in the course folder: each thing of which there are turns has one byte of it
 WAIT = 0.1  # seconds between two looks whether it is one's turn
 
 
@@ -30,9 +32,8 @@ class Turn:
     """
 
     def __init__(self, course: Path, thing: str, told: Callable[[str], None], file: str = FILE) -> None:
-        path = course / file
-        path.parent.mkdir(exist_ok=True)
-        self._file = path.open("ab")
+        state(course)
+        self._file = (course / file).open("ab")
         self._at = zlib.crc32(thing.encode("utf-8", "surrogateescape"))
         waiting = False
         while not self._lock():

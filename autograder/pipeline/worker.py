@@ -25,7 +25,7 @@ from typing import IO, Any
 from traitlets.config import Config
 
 from autograder.course import VARIABLE, Course, course_of
-from autograder.pipeline.course import configuration, environment
+from autograder.pipeline.course import configuration, environment, state
 
 PACKAGES = ("torch", "numpy", "nbgrader", "nbclient", "ipykernel")  # whose versions a score may depend on
 END = 10.0  # seconds that a process may take to end
@@ -232,13 +232,12 @@ class Desk:
         Each is "" where that is not so; the latter is called `weaker`.
         """
         from autograder.kernels.launch import NoIsolation, warm_parent
-        from autograder.pipeline.execute import AT_YOUR_RISK
+        from autograder.pipeline.kernel import cannot_be_isolated
 
         try:
             return {"cannot": "", "weaker": warm_parent(course_of()).weaker if self.isolated else ""}
         except NoIsolation as problem:
-            why = f"students' code is not run, because it cannot be isolated here: {problem}. {AT_YOUR_RISK}"
-            return {"cannot": why, "weaker": ""}
+            return {"cannot": cannot_be_isolated(problem), "weaker": ""}
 
     def grade(self, request: bytes) -> bytes:
         """The answer to a request."""
@@ -294,7 +293,7 @@ class Desk:
             shutil.rmtree(course, ignore_errors=True)
             source = course / "solutions" / lab
             source.mkdir(parents=True)
-            (course / ".headroom").mkdir()
+            state(course)
             (course / "nbgrader_config.py").write_text(about["config"], encoding="utf-8")
             (course / RELEASED).write_text(json.dumps({lab: about["released"]}), encoding="utf-8")
             for within, content in zip(about["beside"], contents, strict=True):

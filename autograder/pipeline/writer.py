@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
-from autograder.pipeline.course import Failed, in_short
+from autograder.pipeline.course import STATE, Failed, in_short
 from autograder.pipeline.parcel import Part, Rows, parts_of_lab, put_rows, rows_of_submission, set_row
 from autograder.pipeline.turns import Turn
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 WAITS = (0.5, 1, 2, 5, 10, 20, 30)  # seconds until the gradebook is tried again
 FULL = {sqlite3.SQLITE_FULL, "53100"}  # what SQLite and PostgreSQL call a full disk
 LEAST = 1 << 20  # bytes that are free on a disk that is not full
-FRESH = ".headroom/fresh-{}"  # in the course folder, where a folder is written before it takes the old one's place
+FRESH = f"{STATE}/fresh-{{}}"  # in the course folder, where a folder is written before it takes the old one's place
 
 MADE = {  # by grading, in each table; the rest of a row is written by hand
     "submitted_notebook": ("late_submission_penalty",),
@@ -51,7 +51,7 @@ class Writer:
             "autograded": Autograde(directory, config=config),
             "feedback": GenerateFeedback(directory, config=config),
         }
-        for old in (course / ".headroom").glob(Path(FRESH.format("*")).name):  # of one that was killed
+        for old in course.glob(FRESH.format("*")):  # of one that was killed
             shutil.rmtree(old, ignore_errors=True)
 
     def rows(self, lab: str, student: str) -> Rows:

@@ -18,10 +18,10 @@ from sqlalchemy.pool import NullPool
 from autograder.pipeline import labs
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, configuration, in_short
-from autograder.pipeline.intake import printable
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
 from autograder.pipeline.recorded import recorded
+from autograder.pipeline.texts import printable
 
 OWN = "cells of one's own"  # what the report calls a student's own cells
 

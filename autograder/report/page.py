@@ -15,7 +15,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from autograder.course import course_of
-from autograder.pipeline.grades import harmless
+from autograder.pipeline.files import replacing
+from autograder.pipeline.texts import in_table
 from autograder.report import findings
 from autograder.report.findings import Findings, Mistaken
 from autograder.report.gather import HandIn, Lab, gather
@@ -61,8 +62,10 @@ def report(course: Path, say: Callable[[str], None] = lambda line: None) -> Path
     folder = course / FOLDER
     folder.mkdir(exist_ok=True)
     for name, rows in tables(found).items():
-        _write(folder / f"{name}.csv", _csv(rows))
-    _write(folder / "index.html", html(found))
+        with replacing(folder / f"{name}.csv") as part:
+            part.write_text(_csv(rows), encoding="utf-8")
+    with replacing(folder / "index.html") as part:
+        part.write_text(html(found), encoding="utf-8")
     return folder / "index.html"
 
 
@@ -232,15 +235,8 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     if rows:
         table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         table.writeheader()
-        table.writerows({key: harmless(value) for key, value in row.items()} for row in rows)
+        table.writerows({key: in_table(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole, or leave the one that is there."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 __all__ = ["FOLDER", "Mistaken", "html", "report", "tables"]

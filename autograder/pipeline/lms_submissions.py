@@ -1,4 +1,4 @@
-"""Canvas and Moodle: what they export of submissions comes in, scores go out in the tables that they import.
+"""Takes in what Canvas and Moodle export of submissions.
 
 Names and files in such an export are students' own. Nothing is unpacked: members that belong to somebody in the
 roster are read up to bounds, and written under names that were looked at.
@@ -20,15 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.coursedir import CourseDirectory
-
-from autograder.pipeline import intake, labs, late
-from autograder.pipeline.course import Failed, configuration
-from autograder.pipeline.people import POINTS, Class, Person, letters, people, read_table
-from autograder.pipeline.standing import released, standings
+from autograder.pipeline import intake, labs
+from autograder.pipeline.course import Failed, gradebook, state
+from autograder.pipeline.people import Class, Person
+from autograder.pipeline.texts import letters, printable
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
@@ -285,8 +281,13 @@ def _piece(
         if student is None and groups:
             group, student = _grouped(said, roster)
             # "Group 1-x-Ann Ek" may be a name in Group 1, unless there are others in Group 1-x.
-            if groups[group] < 2 and any(group.startswith(f"{other}-") for other in groups):
-                student = None
+            other = next((name for name in groups if group.startswith(f"{name}-")), None)
+            if student and groups[group] < 2 and other is not None:
+                return (
+                    f"{_shown(said)}: nobody in the roster, or several, may be meant by this name: {student} in the "
+                    f"group {_shown(group)!r}, in which is nobody else, or another one in the group {_shown(other)!r}",
+                    None,
+                )
     if student is None:
         return f"{_shown(said)}: nobody in the roster, or several, may be meant by this name", None
     parts = PurePosixPath(name.replace("\\", "/")).parts
@@ -310,7 +311,7 @@ def _piece(
 
 
 def _shown(text: str) -> str:
-    return intake.printable(text)[:SHOWN]
+    return printable(text)[:SHOWN]
 
 
 def _harmless(parts: tuple[str, ...], name: str) -> bool:
@@ -334,8 +335,7 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
     before, _ = intake.handed_in_at(target)
     if before and when and before > when:
         return f"what lies in submitted/ was handed in later, at {before} UTC"
-    (course / ".headroom").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="collect-", dir=course / ".headroom") as folder:
+    with tempfile.TemporaryDirectory(prefix="collect-", dir=state(course)) as folder:
         fresh = Path(folder) / lab
         fresh.mkdir()
         left = intake.MAX_SUM
@@ -360,104 +360,3 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
         shutil.rmtree(target, ignore_errors=True)
         fresh.rename(target)
     return ""
-
-
-def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Callable[[str], None]) -> list[str]:
-    """Write scores into a table that Canvas or Moodle exported, for it to import: same rows, columns and spelling.
-
-    A lab's scores go into the column of its name, with or without Canvas's number behind it, or into a new one; those
-    of one lab into the column Grade of Moodle's grading worksheet. Who has no score keeps what stands there.
-
-    Args:
-        course: the course folder.
-        path: the table.
-        chosen: labs; all that students have been given if empty.
-        to: the file to write; beside the table if None.
-        say: called with a line for what is to be known.
-
-    Returns:
-        students with a score whom no row is about.
-
-    Raises:
-        Failed: the table cannot be read, or a worksheet is to hold several labs.
-    """
-    config = configuration(course)
-    labs.chosen(course, chosen)
-    table = read_table(path)
-    persons = people(table)
-    with gradebook(course) as book:
-        late.renew(book, config, course, chosen, say)
-        names = chosen or released(course, book)
-        roster = Class(book)
-        try:
-            known = {lab: standings(course, book, lab) for lab in names}
-            most: dict[str, Any] = {lab: book.find_assignment(lab).max_score for lab in names}
-        except MissingEntry as problem:
-            raise Failed(f"{problem}: make labs tells the gradebook.") from None
-    worksheet = table.place(("grade", "bewertung")) if table.place(("identifier", "id")) else []
-    if worksheet and len(names) != 1:
-        raise Failed(f"{path} is a worksheet of one lab: name it, one of {', '.join(names)}.")
-    about = [(student, n) for n, one in enumerate(persons) if one and (student := roster.find(one))]
-    counted = Counter(student for student, _ in about)
-    # Attack: a name of one's own choice, so that one's row is taken for somebody else's.
-    for student in sorted(student for student, count in counted.items() if count > 1):
-        say(f"{student}: {counted[student]} rows may be about this student; none of them gets a score.")
-    rows = {student: n for student, n in about if counted[student] == 1}
-    missing: dict[str, None] = {}
-    # Attack: such a name of one's own choice.
-    of_points = [
-        row
-        for row, person in zip(table.rows, persons, strict=True)
-        if person is None and row[0].strip().casefold() == POINTS
-    ]
-    for lab in names:
-        place = worksheet[0] if worksheet else _column(table.columns, lab)
-        if place == len(table.columns):
-            table.columns.append(lab)
-            for row in table.rows:
-                row.append(_points(most[lab]) if row in of_points else "")
-        count = 0
-        for one in known[lab]:
-            if one.score is None:
-                continue
-            if one.student in rows:
-                table.rows[rows[one.student]][place] = _points(one.score)
-                count += 1
-            else:
-                missing[one.student] = None
-        say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
-        if waiting := sum(one.ungraded > 0 for one in known[lab]):
-            say(f"    {waiting} of them may still rise: answers in the students' own words are not graded yet.")
-        maximum = table.place(("maximum grade", "bestwertung")) if worksheet else []
-        said = {row[n] for n in maximum for row in table.rows} if worksheet else {row[place] for row in of_points}
-        if other := _other_maximum(said, most[lab]):
-            say(f"    The table has {other} points as the maximum, and the lab has {most[lab]:g}. Change the one that")
-            say("    is wrong: scores are not converted.")
-    to = to or path.with_name(f"{path.stem}-scores.csv")
-    to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
-    say(f"Written to {to}")
-    return list(missing)
-
-
-def _column(columns: list[str], lab: str) -> int:
-    """The place of a lab's column; after the last, if it has none."""
-    return next(
-        (n for n, one in enumerate(columns) if re.fullmatch(rf"{re.escape(lab)}( \(\d+\))?", one.strip())), len(columns)
-    )
-
-
-def _other_maximum(said: set[str], most: float) -> str:
-    """What a table says is the maximum of a lab, if it is not the lab's; else ""."""
-    numbers = {text: float(text.replace(",", ".")) for text in said if re.fullmatch(r"\d+([.,]\d+)?", text)}
-    return next((text for text, number in numbers.items() if number != most), "")
-
-
-def _points(number: float) -> str:
-    return f"{number:.2f}".rstrip("0").rstrip(".")
-
-
-def gradebook(course: Path) -> Gradebook:
-    """The course's gradebook, made where there is none."""
-    config = configuration(course)
-    directory = CourseDirectory(config=config)
-    return Gradebook(directory.db_url, directory.course_id)
