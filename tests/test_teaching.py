@@ -160,7 +160,7 @@ def test_how_late_in_words(seconds: float, said: str) -> None:
         (["multi_head"], ["ann_multi_head_final.IPYNB"], {"multi_head": "ann_multi_head_final.IPYNB"}),
         (["multi_head"], ["multi_head (1).ipynb", "multi_head (2).ipynb"], {}),
         (["multi_head"], ["Untitled.ipynb"], {}),
-        (["caf\u00e9"], ["cafe\u0301 (1).ipynb"], {"caf\u00e9": "cafe\u0301 (1).ipynb"}),
+        (["\u00fcbung"], ["u\u0308bung (1).ipynb"], {"\u00fcbung": "u\u0308bung (1).ipynb"}),
         (["multi_head"], [".multi_head.ipynb", "multi_head.txt"], {}),
         (["a", "ab"], ["ab (1).ipynb"], {"ab": "ab (1).ipynb"}),
         (["a", "ab"], ["a.ipynb", "ab (1).ipynb"], {"a": "a.ipynb", "ab": "ab (1).ipynb"}),
