@@ -89,7 +89,13 @@ def _run(chosen: argparse.Namespace) -> int:
     course = course_root(Path.cwd())
     if chosen.command == "grade":
         missing = grading.grade(
-            course, chosen.labs, not chosen.no_isolation, chosen.workers, chosen.scheduler, chosen.regrade
+            course,
+            chosen.labs,
+            not chosen.no_isolation,
+            chosen.workers,
+            chosen.scheduler,
+            chosen.regrade,
+            grading.Voice(_tell, _warn),
         )
         return _say(missing, "not graded, or without its feedback page")
     if chosen.command == "report":
@@ -120,6 +126,10 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _tell(line: str) -> None:
     print(line, flush=True)
+
+
+def _warn(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _say(names: list[str], what: str) -> int:

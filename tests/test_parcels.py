@@ -149,15 +149,16 @@ def test_a_version_follows_every_file_of_the_course(tmp_path: Path) -> None:
 # --- How many grade -----------------------------------------------------------------------------------------------
 
 
-def test_how_many_grade_without_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_how_many_grade_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for one submission; without Dask one for many, and a line says what there could be."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(grading, "_dask", lambda: False)
-    assert grading._workers(None, 1) == grading._workers(1, 100) == 1
-    assert capsys.readouterr().err == ""
-    assert grading._workers(None, 100) == 1
-    assert capsys.readouterr().err == f"One core grades. For all of them: {grading.CLUSTER}.\n"
+    warned: list[str] = []
+    assert grading._workers(None, 1, warned.append) == grading._workers(1, 100, warned.append) == 1
+    assert warned == []
+    assert grading._workers(None, 100, warned.append) == 1
+    assert warned == [f"One core grades. For all of them: {grading.CLUSTER}."]
     with pytest.raises(Failed, match="need Dask"):
         grading.grade(Path(), [], workers=2)
     monkeypatch.setattr(grading, "_dask", lambda: True)
-    assert grading._workers(3, 100) == 3 and grading._workers(3, 2) == 2
+    assert grading._workers(3, 100, print) == 3 and grading._workers(3, 2, print) == 2

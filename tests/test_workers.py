@@ -170,7 +170,7 @@ def put(course: Path, url: str, score: float, files: dict[str, bytes]) -> None:
     config.CourseDirectory.root, config.CourseDirectory.course_id = str(course), "course"
     config.CourseDirectory.db_url = url
     about = {"rows": graded_elsewhere(course, url, score), "files": list(files)}
-    Writer(course, config, print).write("lab1", "ann", about, list(files.values()))
+    Writer(course, config, print, print).write("lab1", "ann", about, list(files.values()))
 
 
 @pytest.mark.filterwarnings("error::sqlalchemy.exc.SAWarning")
@@ -222,7 +222,9 @@ def test_a_full_disk_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     url, said, waited = f"sqlite:///{tmp_path / 'gradebook.db'}", [], []
     Base.metadata.create_all(create_engine(url))
     monkeypatch.setattr(writer.time, "sleep", waited.append)
-    under_test = Writer(tmp_path, Config({"CourseDirectory": {"root": str(tmp_path), "db_url": url}}), said.append)
+    under_test = Writer(
+        tmp_path, Config({"CourseDirectory": {"root": str(tmp_path), "db_url": url}}), print, said.append
+    )
 
     def full() -> None:
         with under_test._engine.begin() as connection:

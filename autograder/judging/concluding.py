@@ -157,9 +157,10 @@ def _first_difference(comparison: Comparison, repetition: Repetition) -> Differe
 
 def _difference(comparison: Comparison, i: int) -> Difference:
     """Where case i first differs from the right answer, and how far the way to it was right."""
-    case, outputs, answer = comparison.cases[i], comparison.run.outcomes[i].output, comparison.expected[i]
-    assert outputs is not None and answer is not None  # or it would not be the case to show
-    for name, got, part in zip(comparison.trial.exercise.parts or ("",), outputs, answer, strict=True):
+    case, outcome, answer = comparison.cases[i], comparison.run.outcomes[i], comparison.expected[i]
+    assert outcome.output is not None and answer is not None  # or it would not be the case to show
+    names = comparison.trial.exercise.parts or ("",)
+    for name, got, dtype, part in zip(names, outcome.output, outcome.dtypes, answer, strict=True):
         expected = part.detach().numpy()
         if near(comparison.trial, i, got, expected):
             continue
@@ -168,7 +169,7 @@ def _difference(comparison: Comparison, i: int) -> Difference:
         if not off.any():  # the numbers agree; what kind of numbers they are does not
             if got.dtype.kind != expected.dtype.kind:
                 where = f"every place of {name}" if name else "every place"
-                return Difference(case.label, where, str(expected.dtype), str(got.dtype))
+                return Difference(case.label, where, str(expected.dtype), dtype)
             off, form = np.asarray(got != expected), ".10g"  # or only their last digits do not
         at = tuple(int(n) for n in np.argwhere(off)[0])
         numbers = expected.astype(float), got.astype(float)

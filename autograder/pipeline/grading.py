@@ -1,16 +1,14 @@
-"""An instructor's round: grades, feedback, export, and a list of what was graded and what was not."""
+"""An instructor's round: has submissions graded, writes what comes back, makes pages and the export, and a list."""
 
 import contextlib
 import importlib.util
 import os
 import secrets
-import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +18,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from traitlets.config import Config
 
 from autograder.course import course_of
-from autograder.pipeline import labs, late
+from autograder.pipeline import labs, late, listing
 from autograder.pipeline.course import STATE, Failed, configuration, in_short, nbgrader, within_reach
-from autograder.pipeline.feedback import is_whole, write_index
-from autograder.pipeline.integrity import SaveIntegrityNote
+from autograder.pipeline.feedback import write_index
 from autograder.pipeline.journal import Journal
-from autograder.pipeline.late import how_late
 from autograder.pipeline.parcel import unpack
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.recorded import verdicts
-from autograder.pipeline.standing import NOT_HANDED_IN, Standing, handed_in, standings, submitted
-from autograder.pipeline.texts import listed, printable
+from autograder.pipeline.standing import Standing, handed_in, standings, submitted
+from autograder.pipeline.texts import printable
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
 from autograder.pipeline.writer import Writer
@@ -41,8 +37,25 @@ LOG = f"{STATE}/grade.log"  # in the course folder: what graders said
 AT_WORK = f"{STATE}/grading"  # likewise; who has its turn there grades the course
 CLUSTER = "pip install -e '.[grade]' in the course's folder"
 
+Say = Callable[[str], None]
 Job = tuple[Any, Callable[[], bytes]]  # what it is known by, and what makes the request
 Answers = Iterator[tuple[Any, bytes | Exception]]  # what a job is known by, and its answer or what kept it from one
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How the round speaks, line by line.
+
+    Args:
+        say: called with what it was asked for.
+        warn: called with what is to be noticed beside that.
+    """
+
+    say: Say = lambda line: None
+    warn: Say = lambda line: None
+
+
+SILENT = Voice()
 
 
 def grade(
@@ -52,8 +65,9 @@ def grade(
     workers: int | None = None,
     scheduler: str | None = None,
     regrade: Iterable[str] = (),
+    voice: Voice = SILENT,
 ) -> list[str]:
-    """Grade what lies in submitted/, write feedback/ and grades.csv, and print a list.
+    """Grade what lies in submitted/, write feedback/ and grades.csv, and say a list.
 
     What was graded before is left as it is, unless what was handed in, the lab or the grader changed. Penalties for
     being late follow due dates and extensions as they are now.
@@ -66,6 +80,7 @@ def grade(
             no more than are worth their start.
         scheduler: the address of a Dask scheduler whose workers grade instead.
         regrade: students, labs and exercises of which everything is graded again.
+        voice: says the list, and whatever else there is to say.
 
     Returns:
         the submissions without a grade or a feedback page, as "student, lab".
@@ -81,31 +96,31 @@ def grade(
     late.extensions(course, labs.names(course))  # a mistake in it is said before anything is graded
     chosen = [lab for lab in labs.chosen(course, chosen) if chosen or submitted(course, lab)]
     for lab in labs.changed(course, chosen):
-        _warn(
+        voice.warn(
             f"{lab}: solutions/ has changed since labs/ was made from it, and what was handed in is graded as it was."
         )
-        _warn(f"    make labs LAB={lab} renews it; the next make grade then grades this lab again.")
+        voice.warn(f"    make labs LAB={lab} renews it; the next make grade then grades this lab again.")
     if not any(submitted(course, lab) for lab in chosen):
         raise Failed("There is nothing to grade: hand-ins are expected as submitted/STUDENT/LAB/NOTEBOOK.ipynb.")
     config = configuration(course)
     if not isolated:
-        print("WARNING: students' code runs unprotected, with your full permissions.", file=sys.stderr)
+        voice.warn("WARNING: students' code runs unprotected, with your full permissions.")
     elif why := within_reach(config):
         raise Failed(f"Nothing is graded: {why}.")
     database = CourseDirectory(config=config).db_url
     missing = []
     try:
-        with closing(Turn(course, "the grading of this course", print, AT_WORK)):
-            with closing(Turn(course, "the gradebook", print)):
+        with closing(Turn(course, "the grading of this course", voice.say, AT_WORK)):
+            with closing(Turn(course, "the gradebook", voice.say)):
                 if new := [lab for lab in chosen if not in_gradebook(database, lab)]:
                     labs.generate(course, new)
             journal = Journal(course)
-            plans = _plans(course, config, chosen, regrade, journal)
+            plans = _plans(course, config, chosen, regrade, journal, voice.say)
             if any(plan.todo for plan in plans):
-                _grade_and_write(plans, journal, config, isolated, workers, scheduler)
+                _grade_and_write(plans, journal, config, isolated, workers, scheduler, voice)
             counted = {}
-            for lab, (most, standings) in _standings(course, config, chosen).items():
-                counted[lab], without = _report(course, lab, most, standings)
+            for lab, (most, standings) in _standings(course, config, chosen, voice.warn).items():
+                counted[lab], without = listing.scores(course, lab, most, standings, voice.say)
                 missing += [f"{student}, {lab}" for student in without]
             for folder in (course / "feedback").glob("*/"):
                 write_index(folder)
@@ -116,12 +131,19 @@ def grade(
         raise Failed(f"{problem}. The next run takes up what is missing.") from problem
     if nbgrader(course, "export"):
         raise Failed("grades.csv could not be written; what nbgrader said stands above.")
-    _sum_up(plans, counted)
+    listing.sum_up(plans, counted, voice.say)
     return missing
 
 
-def _plans(course: Path, config: Config, chosen: list[str], regrade: Iterable[str], journal: Journal) -> list[Plan]:
-    """What is to be graded of each lab; what is graded again, and why, is printed."""
+def _plans(
+    course: Path,
+    config: Config,
+    chosen: list[str],
+    regrade: Iterable[str],
+    journal: Journal,
+    say: Say = SILENT.say,
+) -> list[Plan]:
+    """What is to be graded of each lab; what is graded again, and why, is said."""
     grader = versions(course_of(course))
     plans = []
     for lab in chosen:
@@ -131,12 +153,18 @@ def _plans(course: Path, config: Config, chosen: list[str], regrade: Iterable[st
         if not any(plan.includes(name) for plan in plans):
             raise Failed(f"--regrade {name}: no lab or exercise is called so, and nobody who handed in.")
     for plan in plans:
-        plan.look(journal, {one for name in regrade for one in plan.includes(name)}, print)
+        plan.look(journal, {one for name in regrade for one in plan.includes(name)}, say)
     return plans
 
 
 def _grade_and_write(
-    plans: list[Plan], journal: Journal, config: Config, isolated: bool, workers: int | None, scheduler: str | None
+    plans: list[Plan],
+    journal: Journal,
+    config: Config,
+    isolated: bool,
+    workers: int | None,
+    scheduler: str | None,
+    voice: Voice = SILENT,
 ) -> None:
     """Grade what is to be graded, and write it as it comes."""
     course = plans[0].course
@@ -151,13 +179,16 @@ def _grade_and_write(
         return (plan.lab, student), request
 
     jobs = [job(plan, student) for plan in plans for student in plan.todo]
-    count = _workers(workers, len(jobs)) if scheduler is None else 1
-    progress = Progress(len(jobs))
-    writer = Writer(course, config, _warn)
+    count = _workers(workers, len(jobs), voice.warn) if scheduler is None else 1
+    progress = listing.Progress(len(jobs), voice.warn)
+    writer = Writer(course, config, voice.say, voice.warn)
     try:
         with (
             (course / LOG).open("a", encoding="utf-8", errors="backslashreplace") as log,
-            _answers(iter(jobs), versions(course_of(course)), isolated, count, scheduler) as (answers, alive),
+            _answers(iter(jobs), versions(course_of(course)), isolated, count, scheduler, voice.warn) as (
+                answers,
+                alive,
+            ),
         ):
             progress.begin()
             for key, answer in answers:
@@ -172,13 +203,13 @@ def _grade_and_write(
                     graded = dict(zip(about["files"], contents, strict=True))
                     journal.add(lab, student, hashes, seed, verdicts(graded))
                 else:
-                    _warn(f"{student!r}, {lab}: {_last_line(about['why'])} (more in {LOG})")
+                    voice.warn(f"{student!r}, {lab}: {_last_line(about['why'])} (more in {LOG})")
                 progress.one_more(alive, time.monotonic() - begun)
     except KeyboardInterrupt:
         raise Failed(f"Stopped after {progress.done} of {len(jobs)}. The same command goes on from there.") from None
 
 
-def _standings(course: Path, config: Config, chosen: list[str]) -> dict[str, tuple[float, list[Standing]]]:
+def _standings(course: Path, config: Config, chosen: list[str], warn: Say) -> dict[str, tuple[float, list[Standing]]]:
     """The points of each lab and where everybody stands in it, with penalties as they are now; pages say the same."""
     database = CourseDirectory(config=config).db_url
 
@@ -188,7 +219,7 @@ def _standings(course: Path, config: Config, chosen: list[str]) -> dict[str, tup
             return {lab: (most[lab], standings(course, gradebook, lab)) for lab in chosen}
 
     with Gradebook(database) as gradebook:
-        late.renew(gradebook, config, course, chosen, _warn)
+        late.renew(gradebook, config, course, chosen, warn)
     found = look()
     anew = {lab for lab, (_, known) in found.items() for one in known if one.stale}
     for page in (page for _, known in found.values() for one in known for page in one.stale):
@@ -204,11 +235,11 @@ def _dask() -> bool:
     return importlib.util.find_spec("distributed") is not None
 
 
-def _workers(asked: int | None, jobs: int) -> int:
+def _workers(asked: int | None, jobs: int, warn: Say) -> int:
     """How many processes grade on this machine; a line says how there could be more."""
     count = min(asked, jobs) if asked else min(os.cpu_count() or 1, 1 + jobs // WORTHWHILE)
     if count > 1 and not _dask():
-        _warn(f"One core grades. For all of them: {CLUSTER}.")
+        warn(f"One core grades. For all of them: {CLUSTER}.")
         return 1
     if count > 1 and asked is None:
         from psutil import virtual_memory  # which Dask brings
@@ -219,7 +250,7 @@ def _workers(asked: int | None, jobs: int) -> int:
 
 @contextmanager
 def _answers(
-    jobs: Iterator[Job], wanted: dict[str, str], isolated: bool, workers: int, scheduler: str | None
+    jobs: Iterator[Job], wanted: dict[str, str], isolated: bool, workers: int, scheduler: str | None, warn: Say
 ) -> Generator[tuple[Answers, Callable[[], int]]]:
     """The answers to jobs as they come, and what tells how many workers are alive; they are ended with the block."""
     if scheduler is None and workers < 2:  # what needs no Dask
@@ -227,7 +258,7 @@ def _answers(
             with closing(Grader(wanted, isolated)) as grader:
                 grader.start()
                 if grader.weaker:
-                    _warn(f"WARNING: {grader.weaker}")
+                    warn(f"WARNING: {grader.weaker}")
                 yield _one_after_the_other(grader, jobs), lambda: 1
         except Refused as problem:
             raise Failed(f"Nothing is graded: {problem}") from None
@@ -239,7 +270,7 @@ def _answers(
     with (
         # What is left of it when this process is killed goes with what is left of its kernels.
         tempfile.TemporaryDirectory(prefix=f"headroom-{os.getpid()}-", ignore_cleanup_errors=True) as folder,
-        cluster(scheduler, workers, wanted, isolated, _warn, folder) as started,
+        cluster(scheduler, workers, wanted, isolated, warn, folder) as started,
     ):
         yield started.graded(jobs), started.look
 
@@ -259,43 +290,6 @@ def _last_line(text: str) -> str:
     return printable(lines[-1], "")
 
 
-def _warn(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
-
-
-class Progress:
-    """Says how far a run is, a few times a minute.
-
-    Args:
-        total: submissions that are to be graded.
-    """
-
-    every_s = 10.0
-
-    def __init__(self, total: int) -> None:
-        self.total, self.done = total, 0
-        self.begin()
-
-    def begin(self) -> None:
-        """Count time from now on."""
-        self._begun = self._said = time.monotonic()
-        self._writing = 0.0
-
-    def one_more(self, workers: Callable[[], int], writing: float) -> None:
-        """Count a submission; `workers` tells how many grade, `writing` how many seconds its results took to write."""
-        self.done += 1
-        self._writing += writing
-        now = time.monotonic()
-        if now - self._said < self.every_s and self.done < self.total:
-            return
-        self._said, rate = now, self.done / (now - self._begun)
-        left = timedelta(seconds=round((self.total - self.done) / rate))
-        share = self._writing / (now - self._begun)
-        by = f"{count} worker{'s' * (count != 1)}" if (count := workers()) else "nobody"
-        said = f"{self.done} of {self.total} done by {by}, {rate:.1f} a second, {left} left"
-        _warn(f"{said}, {share:.0%} of the time for writing")
-
-
 def in_gradebook(database: str, lab: str) -> bool:
     """Whether a gradebook knows the notebooks of a lab."""
     if database.startswith("sqlite:///") and not Path(database.removeprefix("sqlite:///")).exists():
@@ -305,55 +299,3 @@ def in_gradebook(database: str, lab: str) -> bool:
             return bool(gradebook.find_assignment(lab).notebooks)
         except MissingEntry:
             return False
-
-
-def _report(course: Path, lab: str, most: float, standings: list[Standing]) -> tuple[Counter[str], list[str]]:
-    """Print the scores of a lab.
-
-    Returns:
-        numbers of submissions and points, and the students who handed it in and have no grade or no page.
-    """
-    missing: list[str] = []
-    counted = Counter[str]()
-    absent: list[str] = []
-    for one in standings:
-        student = listed(one.student)
-        if one.state == NOT_HANDED_IN:
-            absent.append(student)
-            continue
-        counted["handed in"] += 1
-        if one.score is None:
-            missing.append(student)
-            print(f"{lab}  {student:24}  NOT GRADED. {one.why}")
-            continue
-        note = f", {one.penalty:g} taken: {how_late(one.late)} late" if one.penalty else ""
-        note += f", read from {one.read}" if one.read else ""
-        if one.ungraded:
-            note += f", {one.ungraded:g} more to be graded by hand"
-        elif one.by_hand:
-            note += ", an answer to be graded by hand again"
-        if not all(is_whole(page) for page in one.pages):
-            missing.append(student)
-            note += ", NO FEEDBACK PAGE"
-        folder = course / SaveIntegrityNote.directory.default_value / lab
-        if any((folder / f"{student}-{page.stem}.md").exists() for page in one.pages):
-            note += ", see integrity/"
-        counted["graded"] += 1
-        counted["points"] += one.score  # pyright: ignore[reportArgumentType]  # which a Counter holds as well
-        print(f"{lab}  {student:24}  {one.score:5.2f} of {most:g}{note}")
-    if absent:
-        print(f"{lab}  not handed in by {len(absent)}: {', '.join(absent)}")
-    counted["missing"] = len(missing)
-    counted["absent"] = len(absent)
-    return counted, missing
-
-
-def _sum_up(plans: list[Plan], counted: dict[str, Counter[str]]) -> None:
-    """Print a line for each lab."""
-    width = max(len(plan.lab) for plan in plans)
-    print(f"\n{'':{width}}  handed in  not handed in  to grade in this run  no grade or page  mean score")
-    for plan in plans:
-        of = counted[plan.lab]
-        mean = f"{of['points'] / of['graded']:.2f}" if of["graded"] else "–"
-        line = f"{plan.lab:{width}}  {of['handed in']:9}  {of['absent']:13}  {len(plan.todo):20}"
-        print(f"{line}  {of['missing']:16}  {mean:>10}")

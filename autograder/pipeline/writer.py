@@ -40,11 +40,12 @@ class Writer:
     Args:
         course: its folder.
         config: what nbgrader_config.py says.
-        say: called with a sentence when the gradebook cannot be written for a while.
+        say: called with a sentence when it waits for another process.
+        warn: called with a sentence when the gradebook cannot be written for a while.
     """
 
-    def __init__(self, course: Path, config: Config, say: Callable[[str], None]) -> None:
-        self.course, self._say = course, say
+    def __init__(self, course: Path, config: Config, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+        self.course, self._say, self._warn = course, say, warn
         directory = CourseDirectory(config=config)
         self._engine = create_engine(directory.db_url, poolclass=NullPool)
         self._converters = {
@@ -77,7 +78,7 @@ class Writer:
                 it no longer knows these cells.
             OSError: a folder cannot be.
         """
-        turn = Turn(self.course, f"{student}, {lab}", print)
+        turn = Turn(self.course, f"{student}, {lab}", self._say)
         try:
             self._tried(lambda: self._record(lab, student, about["rows"]))
             files: dict[str, dict[str, bytes]] = defaultdict(dict)
@@ -111,7 +112,7 @@ class Writer:
                     raise Failed(
                         f"The gradebook cannot be used: {why}. The same command goes on from there."
                     ) from problem
-                self._say(f"The gradebook cannot be used ({why}); next attempt in {wait} s.")
+                self._warn(f"The gradebook cannot be used ({why}); next attempt in {wait} s.")
             time.sleep(wait)
         raise AssertionError
 

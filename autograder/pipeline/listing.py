@@ -1,0 +1,109 @@
+"""What is said of a round of grading: how far it is, who got which score, and what of each lab was graded."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from autograder.pipeline.feedback import is_whole
+from autograder.pipeline.integrity import SaveIntegrityNote
+from autograder.pipeline.late import how_late
+from autograder.pipeline.plan import Plan
+from autograder.pipeline.standing import NOT_HANDED_IN, Standing
+from autograder.pipeline.texts import listed
+
+
+class Progress:
+    """Says how far a run is, a few times a minute.
+
+    Args:
+        total: submissions that are to be graded.
+        say: called with a line.
+    """
+
+    every_s = 10.0
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self.total, self.done, self._say = total, 0, say
+        self.begin()
+
+    def begin(self) -> None:
+        """Count time from now on."""
+        self._begun = self._latest = time.monotonic()
+        self._writing = 0.0
+
+    def one_more(self, workers: Callable[[], int], writing: float) -> None:
+        """Count a submission; `workers` tells how many grade, `writing` how many seconds its results took to write."""
+        self.done += 1
+        self._writing += writing
+        now = time.monotonic()
+        if now - self._latest < self.every_s and self.done < self.total:
+            return
+        self._latest, rate = now, self.done / (now - self._begun)
+        left = timedelta(seconds=round((self.total - self.done) / rate))
+        share = self._writing / (now - self._begun)
+        by = f"{count} worker{'s' * (count != 1)}" if (count := workers()) else "nobody"
+        line = f"{self.done} of {self.total} done by {by}, {rate:.1f} a second, {left} left"
+        self._say(f"{line}, {share:.0%} of the time for writing")
+
+
+def scores(
+    course: Path, lab: str, most: float, standings: list[Standing], say: Callable[[str], None]
+) -> tuple[Counter[str], list[str]]:
+    """Say the scores of a lab.
+
+    Args:
+        course: the course folder.
+        lab: the lab.
+        most: its points.
+        standings: of everybody.
+        say: called with a line.
+
+    Returns:
+        numbers of submissions and points, and the students who handed it in and have no grade or no page.
+    """
+    missing: list[str] = []
+    counted = Counter[str]()
+    absent: list[str] = []
+    for one in standings:
+        student = listed(one.student)
+        if one.state == NOT_HANDED_IN:
+            absent.append(student)
+            continue
+        counted["handed in"] += 1
+        if one.score is None:
+            missing.append(student)
+            say(f"{lab}  {student:24}  NOT GRADED. {one.why}")
+            continue
+        note = f", {one.penalty:g} taken: {how_late(one.late)} late" if one.penalty else ""
+        note += f", read from {one.read}" if one.read else ""
+        if one.ungraded:
+            note += f", {one.ungraded:g} more to be graded by hand"
+        elif one.by_hand:
+            note += ", an answer to be graded by hand again"
+        if not all(is_whole(page) for page in one.pages):
+            missing.append(student)
+            note += ", NO FEEDBACK PAGE"
+        folder = course / SaveIntegrityNote.directory.default_value / lab
+        if any((folder / f"{student}-{page.stem}.md").exists() for page in one.pages):
+            note += ", see integrity/"
+        counted["graded"] += 1
+        counted["points"] += one.score  # pyright: ignore[reportArgumentType]  # which a Counter holds as well
+        say(f"{lab}  {student:24}  {one.score:5.2f} of {most:g}{note}")
+    if absent:
+        say(f"{lab}  not handed in by {len(absent)}: {', '.join(absent)}")
+    counted["missing"] = len(missing)
+    counted["absent"] = len(absent)
+    return counted, missing
+
+
+def sum_up(plans: list[Plan], counted: dict[str, Counter[str]], say: Callable[[str], None]) -> None:
+    """Say a line for each lab, of what `scores` counted."""
+    width = max(len(plan.lab) for plan in plans)
+    say(f"\n{'':{width}}  handed in  not handed in  to grade in this run  no grade or page  mean score")
+    for plan in plans:
+        of = counted[plan.lab]
+        mean = f"{of['points'] / of['graded']:.2f}" if of["graded"] else "–"
+        line = f"{plan.lab:{width}}  {of['handed in']:9}  {of['absent']:13}  {len(plan.todo):20}"
+        say(f"{line}  {of['missing']:16}  {mean:>10}")
