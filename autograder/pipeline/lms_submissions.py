@@ -295,7 +295,7 @@ def _piece(
     if student is None:
         return f"{_shown(owner)}: nobody in the roster, or several, may be meant by this name", None
     parts = PurePosixPath(name.replace("\\", "/")).parts
-    if not _harmless(parts, name):
+    if not _usable(parts, name):
         return f"{shown}: no file can be called so", None
     attempt, called = ATTEMPT.search(name), ""
     if name.lower().endswith(".ipynb") and len(parts) == 1:
@@ -318,7 +318,7 @@ def _shown(text: str) -> str:
     return printable(text)[:SHOWN]
 
 
-def _harmless(parts: tuple[str, ...], name: str) -> bool:
+def _usable(parts: tuple[str, ...], name: str) -> bool:
     """Whether a path lies within its folder, on every system, and is one that the grader would look at."""
     if not parts or len(parts) > intake.MAX_DEPTH or len(os.fsencode(name)) > intake.MAX_PATH or not name.isprintable():
         return False
