@@ -89,6 +89,15 @@ def test_a_phase_of_the_judge_imports_only_those_before_it() -> None:
         assert not imported(phases / f"{name}.py") & later, name
 
 
+def test_every_module_of_the_pipeline_is_in_a_table() -> None:
+    """Each once, in the last section of docs/architecture.md."""
+    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*) \|", page[page.index("`make grade` sends each") :], flags=re.MULTILINE)
+    named = sorted(name for row in rows for name in re.findall(r"`(\w+)\.py`", row))
+    modules = {path.stem for path in (REPOSITORY / "autograder" / "pipeline").glob("*.py")} - {"__init__"}
+    assert named == sorted(modules)
+
+
 def test_no_file_of_the_tests_has_more_than_500_lines() -> None:
     """A longer one is split into files that one would look for."""
     known = {"tests/redteam/test_guards.py"}

@@ -26,11 +26,11 @@ def place(mount: Path = MOUNT, about: Path = Path("/proc/self/cgroup")) -> Path 
     try:
         own = next(line[3:] for line in about.read_text().splitlines() if line.startswith("0::"))
         folder = mount / own.lstrip("/")
-        for one in (folder, *folder.parents):
-            if not one.is_relative_to(mount):
+        for above in (folder, *folder.parents):
+            if not above.is_relative_to(mount):
                 break
-            if "memory" in (one / "cgroup.subtree_control").read_text().split() and os.access(one, os.W_OK):
-                return one
+            if "memory" in (above / "cgroup.subtree_control").read_text().split() and os.access(above, os.W_OK):
+                return above
     except (OSError, StopIteration):
         pass
     return None

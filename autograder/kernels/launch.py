@@ -101,7 +101,7 @@ class WarmParent:
             for path in self._readable:
                 if closed := [folder for folder in Path(path).parents if not folder.stat().st_mode & 0o001]:
                     raise RuntimeError(f"kernels would not run as root, and only root may enter {closed[0]}")
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # so that the parent's own PID is told
         python = [sys.executable, str(self.code / "parent.py"), self.kind]
         home = "/tmp" if self.kind == "namespaces" else f"{self.run}/home"  # the former is the sandbox's own
@@ -120,31 +120,31 @@ class WarmParent:
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
         self.process = _in_a_thread_of_its_own(
             self._bubblewrap(python) if self.kind == "namespaces" else python,
-            stdin=theirs,
+            stdin=other_end,
             stdout=log,
             stderr=log,
             env=environment,
             cwd="/",
             start_new_session=True,  # a Ctrl-C in the terminal is for the grader, which decides what becomes of kernels
         )
-        theirs.close()
+        other_end.close()
         self._watched = os.pidfd_open(self.process.pid)
         self.control.settimeout(SECONDS)
         try:
-            warm, told, _, _ = self.control.recvmsg(1 << 16, socket.CMSG_SPACE(12))
+            warm, ancillary, _, _ = self.control.recvmsg(1 << 16, socket.CMSG_SPACE(12))
         except TimeoutError:  # no reason to try how else it could be isolated
             raise NoIsolation(
                 f"what kernels are forked from was not ready after {SECONDS:.0f} s, as this machine is too busy: "
                 "the same command goes on when it is not"
             ) from None
         except ConnectionError:
-            warm, told = b"", []
+            warm, ancillary = b"", []
         if not warm:
             log.seek(0)
-            said = log.read().decode(errors="replace").strip()[-2000:]
-            raise RuntimeError(f"the warm parent did not come up: {said or 'it said nothing'}")
+            output = log.read().decode(errors="replace").strip()[-2000:]
+            raise RuntimeError(f"the warm parent did not come up: {output or 'it said nothing'}")
         self.control.settimeout(None)
-        self.root = f"/proc/{struct.unpack('iii', told[0][2])[0]}/root" if self.kind == "namespaces" else ""
+        self.root = f"/proc/{struct.unpack('iii', ancillary[0][2])[0]}/root" if self.kind == "namespaces" else ""
 
     def _bubblewrap(self, command: list[str]) -> list[str]:
         """The command in namespaces with a read-only root of few folders, without network, processes or privileges."""
@@ -208,18 +208,18 @@ class WarmParent:
                 for path in (folder, run):
                     os.chown(path, NOBODY, NOBODY)
         request = {"run": run, "connection": CONNECTION, "environment": environment, "limits": limits}
-        report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        report, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         notes, their_notes = _one_way()
         fork = Fork(folder, f"{self.root}{run}/s", report, notes, door)
         try:
-            handed = [theirs.fileno(), their_notes, their_door.fileno()]
+            handed = [other_end.fileno(), their_notes, their_door.fileno()]
             socket.send_fds(self.control, [json.dumps(request).encode()], handed)
         except OSError:
             fork.discard()
             raise
         finally:
-            theirs.close()
+            other_end.close()
             their_door.close()
             os.close(their_notes)
         return fork
@@ -321,8 +321,8 @@ def _one_way() -> tuple[int, int]:
     Attack: what was noted is taken back. A pipe's other end can be opened, and emptied, through /proc by whoever holds
     one; a socket's cannot.
     """
-    ours, theirs = socket.socketpair()
-    return ours.detach(), theirs.detach()
+    own_end, other_end = socket.socketpair()
+    return own_end.detach(), other_end.detach()
 
 
 def _in_a_thread_of_its_own(command: list[str], **options: Any) -> subprocess.Popen[Any]:
@@ -379,7 +379,7 @@ def _of_the_system() -> list[Path]:
 
 def exposed(path: Path) -> bool:
     """Whether a path lies among what kernels must read of a machine."""
-    return any(path.resolve().is_relative_to(one.resolve()) for one in _of_the_system())
+    return any(path.resolve().is_relative_to(folder.resolve()) for folder in _of_the_system())
 
 
 def readable(course: Course) -> list[str]:

@@ -149,20 +149,20 @@ class Notes:
 
     def _note(self, to: int, event: str, values: tuple[Any, ...]) -> None:
         if event in NOTED:
-            said = NOTED[event].format(*values)
+            note = NOTED[event].format(*values)
         elif event == "open" and isinstance(values[0], str):
             path = os.path.abspath(values[0])
             if path.startswith(self.allowed):
                 return
-            said = f"opened {path!r}"
+            note = f"opened {path!r}"
         elif event == "import" and values[0].partition(".")[0] in PACKAGES:
-            said = f"imported {values[0]}"  # the audit event comes only where the module is not there yet
+            note = f"imported {values[0]}"  # the audit event comes only where the module is not there yet
         else:
             return
-        if said not in self.seen:
-            self.seen.add(said)
+        if note not in self.seen:
+            self.seen.add(note)
             self.left -= 1
-            os.write(to, said[:MAX_NOTE].replace("\n", " ").encode("utf-8", "replace") + b"\n")
+            os.write(to, note[:MAX_NOTE].replace("\n", " ").encode("utf-8", "replace") + b"\n")
 
 
 def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
@@ -203,12 +203,12 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
 def receive_submission() -> bytes:
     """Take in what the submission may have at hand; returns the key to sign messages with."""
     with socket.socket(fileno=KEPT + 2) as door:
-        told, descriptors, _, _ = socket.recv_fds(door, MAX_REQUEST, 1)
+        message, descriptors, _, _ = socket.recv_fds(door, MAX_REQUEST, 1)
     if not descriptors:
         sys.exit()  # nobody came
     with os.fdopen(descriptors[0], "rb") as file, tarfile.open(fileobj=file) as archive:
         archive.extractall(filter="data")
-    return json.loads(told)["key"].encode()
+    return json.loads(message)["key"].encode()
 
 
 class Running(NamedTuple):
@@ -216,7 +216,7 @@ class Running(NamedTuple):
 
     pid: int
     run: str
-    asked: socket.socket
+    report: socket.socket
     most: int
 
 
@@ -248,8 +248,8 @@ class Kernels:
         data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 3)
         if not data:
             sys.exit()  # and with it all kernels: by their parent-death signal, or with the PID namespace
-        asked, *theirs = descriptors
-        asked = socket.socket(fileno=asked)
+        report, *others = descriptors
+        report = socket.socket(fileno=report)
         try:
             request = json.loads(data)
             run, most = request["run"], request["limits"]["memory_mb"] << 20
@@ -261,21 +261,21 @@ class Kernels:
             pid = os.fork()
         except Exception as problem:  # whatever a request is, the parent lives on
             with contextlib.suppress(OSError):
-                asked.send(json.dumps({"refused": repr(problem)}).encode())
-            asked.close()
-            for descriptor in theirs:
+                report.send(json.dumps({"refused": repr(problem)}).encode())
+            report.close()
+            for descriptor in others:
                 os.close(descriptor)
             return
         if not pid:
-            self._be_child(request, [asked.fileno(), *theirs])
-        for descriptor in theirs:
+            self._be_child(request, [report.fileno(), *others])
+        for descriptor in others:
             os.close(descriptor)
         watched = os.pidfd_open(pid)
-        self.running[watched] = Running(pid, run, asked, most)
+        self.running[watched] = Running(pid, run, report, most)
         with contextlib.suppress(OSError):
-            socket.send_fds(asked, [json.dumps({"pid": pid}).encode()], [watched])
+            socket.send_fds(report, [json.dumps({"pid": pid}).encode()], [watched])
         self.events.register(watched, selectors.EVENT_READ, self._ended)
-        self.events.register(asked, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
+        self.events.register(report, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
 
     def _be_child(self, request: dict[str, Any], kept: list[int]) -> None:
         status = 1
@@ -301,7 +301,7 @@ class Kernels:
         """The client closed the kernel's socket: it wants no kernel any more. (Or it sent something; it never does.)"""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(watched, signal.SIGKILL)
-        self.events.unregister(self.running[watched].asked)
+        self.events.unregister(self.running[watched].report)
 
     def _ended(self, watched: int) -> None:
         kernel = self.running.pop(watched)
@@ -309,10 +309,10 @@ class Kernels:
         self.events.unregister(watched)
         os.close(watched)
         with contextlib.suppress(KeyError):
-            self.events.unregister(kernel.asked)
+            self.events.unregister(kernel.report)
         with contextlib.suppress(OSError):
-            kernel.asked.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
-        kernel.asked.close()
+            kernel.report.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
+        kernel.report.close()
         if self.kind == "namespaces":
             with contextlib.suppress(OSError):
                 sandbox.unmount_folder(kernel.run)
@@ -326,10 +326,10 @@ class Kernels:
         for watched, kernel in self.running.items():
             each = [kernel.pid, *processes.descendants(kernel.pid)]
             # The quick count takes what processes share for each one's own; so where it is too much, count closely.
-            taken = sum(processes.memory(one) for one in each) - self.inherited
+            taken = sum(processes.memory(process) for process in each) - self.inherited
             if taken > kernel.most and len(each) > 1:  # of a single one the kernel's own limit takes care
                 with contextlib.suppress(PermissionError):
-                    taken = sum(processes.memory(one, divided=True) for one in each) - self.inherited
+                    taken = sum(processes.memory(process, divided=True) for process in each) - self.inherited
                 if taken > kernel.most:
                     with contextlib.suppress(ProcessLookupError):
                         signal.pidfd_send_signal(watched, signal.SIGKILL)  # its end is that of all the others

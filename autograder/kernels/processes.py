@@ -9,13 +9,13 @@ def descendants(pid: int | str) -> list[str]:
 
     Attack: processes that begin and end all the time, so that whoever looks gives up at the first that is gone.
     """
-    found = []
+    processes = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in list(Path("/proc", str(pid), "task").iterdir()):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 for child in (task / "children").read_text().split():
-                    found += [child, *descendants(child)]
-    return found
+                    processes += [child, *descendants(child)]
+    return processes
 
 
 def memory(pid: int | str, divided: bool = False) -> int:

@@ -103,11 +103,11 @@ class IsolatedProvisioner(LocalProvisioner):
         # Connecting before the kernel has its sockets would cost ZeroMQ's interval between two tries.
         fork.report.setblocking(False)
         receive = asyncio.get_running_loop().sock_recv(fork.report, 1 << 16)
-        told = json.loads(await asyncio.wait_for(receive, 60) or b"{}")
-        if not told.get("ready"):
+        message = json.loads(await asyncio.wait_for(receive, 60) or b"{}")
+        if not message.get("ready"):
             self._let_go()
-            raise RuntimeError(f"the kernel did not start: {told.get('failed', told)}")
-        self.took = told["took"]
+            raise RuntimeError(f"the kernel did not start: {message.get('failed', message)}")
+        self.took = message["took"]
         self.said_too_much = False
         try:
             self._relay = Relay(f"{self._meeting}/s", fork.ip, PORTS.values(), MAX_MESSAGE, self._end_for_its_size)
@@ -197,14 +197,14 @@ class IsolatedProvisioner(LocalProvisioner):
 
     def notes(self) -> list[str]:
         """What the kernel noted about itself since the last call; written by the kernel, so possibly not true."""
-        said = b""
+        data = b""
         if self._fork is not None:
             with contextlib.suppress(OSError):
                 while more := os.read(self._fork.notes, 1 << 16):
-                    said += more
-                    if len(said) > 1 << 18:
+                    data += more
+                    if len(data) > 1 << 18:
                         break
-        return [line[:300] for line in said.decode("utf-8", "replace").splitlines()[:100]]
+        return [line[:300] for line in data.decode("utf-8", "replace").splitlines()[:100]]
 
     def _learn_status(self, fork: Fork) -> None:
         """The kernel's end is known: read what the parent says of it."""
@@ -212,9 +212,9 @@ class IsolatedProvisioner(LocalProvisioner):
             self.exit_status = -int(signal.SIGKILL)
             fork.report.settimeout(2)
             with contextlib.suppress(OSError, ValueError, KeyError):
-                while told := fork.report.recv(1 << 16):
-                    if b"exit" in told:
-                        self.exit_status = json.loads(told)["exit"]
+                while message := fork.report.recv(1 << 16):
+                    if b"exit" in message:
+                        self.exit_status = json.loads(message)["exit"]
                         break
 
     def _let_go(self) -> None:

@@ -102,9 +102,9 @@ class Relay:
         for pair in pairs:
             threading.Thread(target=self._serve, args=pair, daemon=True).start()
 
-    def _keep(self, one: socket.socket) -> socket.socket:
-        self._sockets.append(one)
-        return one
+    def _keep(self, opened: socket.socket) -> socket.socket:
+        self._sockets.append(opened)
+        return opened
 
     def _serve(self, listener: socket.socket, kernel: socket.socket) -> None:
         """Wait for the client; then carry what it says, and in a second thread what the kernel says."""
@@ -124,13 +124,13 @@ class Relay:
                     self._refused()
                     break
                 target.sendall(data)
-        for one in (source, target):
+        for end in (source, target):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close all connections; the threads end by it."""
-        for one in self._sockets:
+        for end in self._sockets:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

@@ -108,7 +108,7 @@ class Cluster:
 
     def __init__(self, client: Client, versions: dict[str, str], isolated: bool, say: Callable[[str], None]) -> None:
         self._client, self._say = client, say
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.workers = 0
         client.register_plugin(GraderPlugin(versions, isolated))
         if not client.nthreads():
@@ -124,11 +124,11 @@ class Cluster:
         """
         states: Any = self._client.run(_state, on_error="ignore")
         for address, (why, weaker) in sorted(states.items()):
-            if why not in ("", STARTING) and address not in self._told:
-                self._told.add(address)
+            if why not in ("", STARTING) and address not in self._warned:
+                self._warned.add(address)
                 self._say(f"The worker {address} takes no work: {why.rstrip('.')}.")
-            if weaker and weaker not in self._told:  # which on one machine all of them say
-                self._told.add(weaker)
+            if weaker and weaker not in self._warned:  # which on one machine all of them say
+                self._warned.add(weaker)
                 self._say(f"WARNING: {weaker} (the worker {address}).")
         if states and not any(why in ("", STARTING) for why, _ in states.values()):
             raise Failed("No worker can grade; why, stands above.")
@@ -169,10 +169,10 @@ class Cluster:
                 raise
             except Exception as problem:
                 answer = problem
-            done = known.pop(future.key)
+            known_by = known.pop(future.key)
             del future
             hand_out()
-            yield done, answer
+            yield known_by, answer
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def cluster(
     finally:
         with suppress(Exception):  # a scheduler or workers that are gone, or do not end in time
             client.unregister_worker_plugin(RESOURCE)
-        for one in (client, started):
+        for opened in (client, started):
             with suppress(TimeoutError):
-                if one is not None:
-                    one.close()
+                if opened is not None:
+                    opened.close()

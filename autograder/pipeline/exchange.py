@@ -38,12 +38,12 @@ class CollectOwn(ExchangeCollect):
             return
         own: dict[str, list[dict[str, Any]]] = defaultdict(list)
         course: Any = self.coursedir
-        for entry in sorted(os.scandir(self.inbound_path), key=lambda one: one.name):
+        for entry in sorted(os.scandir(self.inbound_path), key=lambda entry: entry.name):
             if entry.name.count("+") < 2:
                 continue
             record: dict[str, Any] = self._path_to_record(entry.path)  # pyright: ignore[reportPrivateUsage]
-            student, asked = record["username"], course.student_id
-            if not entry.name.startswith(f"{student}+{course.assignment_id}+") or asked not in (
+            student, wanted = record["username"], course.student_id
+            if not entry.name.startswith(f"{student}+{course.assignment_id}+") or wanted not in (
                 "*",
                 "",
                 student,
@@ -60,7 +60,7 @@ class CollectOwn(ExchangeCollect):
             if written - record["timestamp"].replace(tzinfo=UTC) > SLOW:
                 self.log.error("%r says another time than that at which it was written, %s UTC.", entry.name, written)
             own[student].append(record)
-        self.src_records = [self._latest(found) for found in own.values()]
+        self.src_records = [self._latest(records) for records in own.values()]
 
     def _path_to_record(self, path: str) -> dict[str, Any]:
         """Whose a folder is, and when it says that it was handed in; nobody's where it says what cannot be read.
@@ -76,16 +76,16 @@ class CollectOwn(ExchangeCollect):
     def _latest(self, records: list[dict[str, Any]]) -> dict[str, Any]:
         """nbgrader's choice: the latest, or, if it is asked to look at the due date, the latest of those in time."""
         due: Any = self.duedate if self.before_duedate else None
-        in_time = [one for one in records if due and one["timestamp"] <= due]
-        return max(in_time or records, key=lambda one: one["timestamp"])
+        in_time = [record for record in records if due and record["timestamp"] <= due]
+        return max(in_time or records, key=lambda record: record["timestamp"])
 
     def copy_files(self) -> None:
         """Collect what was found. nbgrader reads the times in submitted/, and one that is none would end it for all."""
         course: Any = self.coursedir
-        found = self.src_records
-        if not found:
+        records = self.src_records
+        if not records:
             super().copy_files()  # which says so
-        for record in found:
+        for record in records:
             there = Path(course.format_path(course.submitted_directory, record["username"], course.assignment_id))
             if os.path.lexists(there / intake.STAMP) and intake.handed_in_at(there)[0] is None:
                 self._remove(there / intake.STAMP)
@@ -151,10 +151,10 @@ class CollectOwn(ExchangeCollect):
         It follows no link, even if one is put there meanwhile. Attack: millions of files, whose names alone would fill
         the memory.
         """
-        with os.scandir(place) as found:
-            some = list(itertools.islice(found, self._to_look_at + 1))
+        with os.scandir(place) as listing:
+            some = list(itertools.islice(listing, self._to_look_at + 1))
         self._too_many |= len(some) > self._to_look_at
-        entries = sorted(some[: self._to_look_at], key=lambda one: one.name)
+        entries = sorted(some[: self._to_look_at], key=lambda entry: entry.name)
         self._to_look_at -= len(entries)
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):

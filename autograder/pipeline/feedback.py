@@ -182,8 +182,8 @@ def _shown(path: Path) -> tuple[float | None, float | None, float]:
             head = file.read(HEAD)
     except OSError:
         return None, None, 0.0
-    found = SCORE_SHOWN.search(head)
-    return (float(found[1]), float(found[2]), float(found[3] or 0)) if found else (None, None, 0.0)
+    shown = SCORE_SHOWN.search(head)
+    return (float(shown[1]), float(shown[2]), float(shown[3] or 0)) if shown else (None, None, 0.0)
 
 
 def _points(number: Any) -> float:

@@ -65,20 +65,28 @@ class QuotedExport(CsvExportPlugin):
         parent: Any = self.parent  # nbgrader's export command
         course = Path(parent.coursedir.root)
         renew(gradebook, parent.config, course)
-        people = {str(one.id): one for one in gradebook.students}
+        people = {str(student.id): student for student in gradebook.students}
         for lab in released(course, gradebook, exchange(parent.config) / "outbound"):
             if lab not in (self.assignment or [lab]):
                 continue
             assignment: Any = gradebook.find_assignment(lab)
-            for one in standings(course, gradebook, lab):
-                if one.student not in (self.student or [one.student]):
+            for standing in standings(course, gradebook, lab):
+                if standing.student not in (self.student or [standing.student]):
                     continue
-                person = people.get(one.student)
+                person = people.get(standing.student)
                 row = {name: getattr(person, name, None) for name in ("last_name", "first_name", "email")}
-                row |= {"assignment": lab, "duedate": one.due or assignment.duedate, "student_id": listed(one.student)}
-                row |= {"timestamp": one.handed_in, "raw_score": one.raw, "score": one.score}
-                row |= {"late_submission_penalty": one.penalty, "max_score": assignment.max_score, "status": one.state}
-                row |= {"ungraded": one.ungraded if one.score is not None else None}
+                row |= {
+                    "assignment": lab,
+                    "duedate": standing.due or assignment.duedate,
+                    "timestamp": standing.handed_in,
+                    "student_id": listed(standing.student),
+                    "raw_score": standing.raw,
+                    "late_submission_penalty": standing.penalty,
+                    "score": standing.score,
+                    "max_score": assignment.max_score,
+                    "ungraded": standing.ungraded if standing.score is not None else None,
+                    "status": standing.state,
+                }
                 table.writerow({name: in_table(value) for name, value in row.items()})
         with replacing(Path(self.to or "grades.csv")) as part:
             part.write_text(text.getvalue(), encoding="utf-8")

@@ -112,8 +112,8 @@ def _files(path: Path) -> Iterator[Path]:
     """A file, or the files of a folder, without caches and what is hidden."""
     if not path.name.startswith(LEFT_OUT):
         if path.is_dir():
-            for one in sorted(path.iterdir()):
-                yield from _files(one)
+            for entry in sorted(path.iterdir()):
+                yield from _files(entry)
         else:
             yield path
 
@@ -137,15 +137,15 @@ def grade(folder: Path, say: Callable[[str], None] = lambda line: None) -> dict[
     names = sorted(row["name"] for row in rows["notebook"])
     handed_in = _handed_in(folder / "submission", names)
     files = intake.meant(handed_in, names)
-    said = [f"Read from {file!r}." for name, file in files.items() if file != f"{name}.ipynb"]
+    sentences = [f"Read from {file!r}." for name, file in files.items() if file != f"{name}.ipynb"]
     if missing := [f"{name}.ipynb" for name in names if name not in files]:
         there = " and ".join(map(repr, intake.strangers(handed_in))) or "no notebook"
-        said.append(f"There is {there} in what was handed in: {' and '.join(missing)} is expected.")
+        sentences.append(f"There is {there} in what was handed in: {' and '.join(missing)} is expected.")
     outputs: dict[tuple[str, str], str] = {}  # of a notebook's cell
     scores: dict[str, float] = {}  # of a cell, by its key in the gradebook
     if files:
         request = {"lab": lab, "student": STUDENT, "seed": secrets.randbits(62), "rows": {}}
-        answer, contents = _asked(pack(request, [lab_data, snapshot(handed_in, names)]), about["isolated"], say)
+        answer, contents = _answer(pack(request, [lab_data, snapshot(handed_in, names)]), about["isolated"], say)
         for name, data in zip(answer["files"], contents, strict=True):
             if name.startswith("integrity/"):
                 say(data.decode(errors="replace"))
@@ -177,17 +177,17 @@ def grade(folder: Path, say: Callable[[str], None] = lambda line: None) -> dict[
             }
         )
     if rest:
-        said.append(f"{rest:g} more points are given by hand, for the answer in your own words.")
-    return {"output": "\n".join(said), "stdout_visibility": "hidden", "tests": tests}
+        sentences.append(f"{rest:g} more points are given by hand, for the answer in your own words.")
+    return {"output": "\n".join(sentences), "stdout_visibility": "hidden", "tests": tests}
 
 
 def _handed_in(folder: Path, names: list[str]) -> Path:
     """Where in a submission the notebooks lie: in a folder of it, if that is how it was zipped."""
-    inside = [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.is_symlink()]
-    return next((one for one in (folder, *inside) if intake.meant(one, names)), folder)
+    inside = [place for place in sorted(folder.iterdir()) if place.is_dir() and not place.is_symlink()]
+    return next((place for place in (folder, *inside) if intake.meant(place, names)), folder)
 
 
-def _asked(request: bytes, isolated: bool, say: Callable[[str], None]) -> tuple[dict[str, Any], list[bytes]]:
+def _answer(request: bytes, isolated: bool, say: Callable[[str], None]) -> tuple[dict[str, Any], list[bytes]]:
     """The answer of a worker, which is asked this one time."""
     try:
         with closing(Grader(versions(course_of()), isolated)) as grader:
@@ -207,8 +207,8 @@ def _outputs(notebook: bytes) -> Iterator[tuple[str, str]]:
     for cell in json.loads(notebook)["cells"]:
         about = cell["metadata"].get("nbgrader", {})
         if cell["cell_type"] == "code" and about.get("grade"):
-            said = (_text(one) for one in cell["outputs"])
-            yield about["grade_id"], without_colors("\n".join(one for one in said if one))[:LONGEST]
+            texts = (_text(output) for output in cell["outputs"])
+            yield about["grade_id"], without_colors("\n".join(text for text in texts if text))[:LONGEST]
 
 
 def _text(output: dict[str, Any]) -> str:

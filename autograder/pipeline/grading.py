@@ -153,7 +153,7 @@ def _plans(
         if not any(plan.includes(name) for plan in plans):
             raise Failed(f"--regrade {name}: no lab or exercise is called so, and nobody who handed in.")
     for plan in plans:
-        plan.look(journal, {one for name in regrade for one in plan.includes(name)}, say)
+        plan.look(journal, {student for name in regrade for student in plan.includes(name)}, say)
     return plans
 
 
@@ -220,28 +220,28 @@ def _standings(course: Path, config: Config, chosen: list[str], warn: Say) -> di
 
     with Gradebook(database) as gradebook:
         late.renew(gradebook, config, course, chosen, warn)
-    found = look()
-    anew = {lab for lab, (_, known) in found.items() for one in known if one.stale}
-    for page in (page for _, known in found.values() for one in known for page in one.stale):
+    of_labs = look()
+    anew = {lab for lab, (_, known) in of_labs.items() for standing in known if standing.stale}
+    for page in (page for _, known in of_labs.values() for standing in known for page in standing.stale):
         with contextlib.suppress(FileNotFoundError):
             page.parent.chmod(0o755)
             page.unlink()  # or nbgrader would leave it as it is
     for lab in sorted(anew):
         nbgrader(course, "generate_feedback", lab, quiet=True)
-    return look() if anew else found
+    return look() if anew else of_labs
 
 
 def _dask() -> bool:
     return importlib.util.find_spec("distributed") is not None
 
 
-def _workers(asked: int | None, jobs: int, warn: Say) -> int:
+def _workers(wanted: int | None, jobs: int, warn: Say) -> int:
     """How many processes grade on this machine; a line says how there could be more."""
-    count = min(asked, jobs) if asked else min(os.cpu_count() or 1, 1 + jobs // WORTHWHILE)
+    count = min(wanted, jobs) if wanted else min(os.cpu_count() or 1, 1 + jobs // WORTHWHILE)
     if count > 1 and not _dask():
         warn(f"One core grades. For all of them: {CLUSTER}.")
         return 1
-    if count > 1 and asked is None:
+    if count > 1 and wanted is None:
         from psutil import virtual_memory  # which Dask brings
 
         count = max(1, min(count, virtual_memory().available // MEMORY))

@@ -71,15 +71,15 @@ def meant(folder: Path, names: Iterable[str]) -> dict[str, str]:
         names: of notebooks, without their ending.
     """
     names = list(names)
-    found = {name: f"{name}.ipynb" for name in names if os.path.lexists(folder / f"{name}.ipynb")}
-    if len(found) < len(names):
+    chosen = {name: f"{name}.ipynb" for name in names if os.path.lexists(folder / f"{name}.ipynb")}
+    if len(chosen) < len(names):
         candidates: dict[str, list[str]] = {}
         for file in _notebooks(folder):
             within = [name for name in names if letters(name) in letters(file)]
-            if within and file not in found.values():
+            if within and file not in chosen.values():
                 candidates.setdefault(max(within, key=len), []).append(file)
-        found |= {name: files[0] for name, files in candidates.items() if len(files) == 1 and name not in found}
-    return found
+        chosen |= {name: files[0] for name, files in candidates.items() if len(files) == 1 and name not in chosen}
+    return chosen
 
 
 def strangers(folder: Path) -> list[str]:
@@ -91,8 +91,8 @@ def _notebooks(folder: Path) -> list[str]:
     if folder.is_symlink() or folder.parent.is_symlink():
         return []
     try:
-        with os.scandir(folder) as found:
-            names = [one.name for one in itertools.islice(found, MAX_LOOKED_AT)]
+        with os.scandir(folder) as listing:
+            names = [entry.name for entry in itertools.islice(listing, MAX_LOOKED_AT)]
     except OSError:
         return []
     return sorted(name for name in names if name.lower().endswith(".ipynb") and not name.startswith("."))
@@ -142,10 +142,10 @@ def moment(text: str) -> datetime:
     Raises:
         ValueError: it says no time, or one in a zone that nobody knows.
     """
-    found = TIME.fullmatch(text)
-    if found is None:
+    parts = TIME.fullmatch(text)
+    if parts is None:
         raise ValueError(f"{text!r} is no time")
-    day, clock, zone = found.groups()
+    day, clock, zone = parts.groups()
     if zone in ("", "Z") or zone[0] in "+-":
         time = datetime.fromisoformat(f"{day} {clock}{zone or 'Z'}")
     else:
@@ -300,8 +300,8 @@ def entries(source: Path, remarks: list[Remark]) -> Iterator[tuple[Path, bytes, 
             if stat.S_IMODE(mode := folder.lstat().st_mode) & stat.S_IRWXU != stat.S_IRWXU:
                 folder.chmod(stat.S_IMODE(mode) | stat.S_IRWXU)
         try:
-            with os.scandir(folder) as found:
-                for entry in found:
+            with os.scandir(folder) as listing:
+                for entry in listing:
                     if (looked_at := looked_at + 1) > MAX_LOOKED_AT:
                         break
                     if not IGNORED.fullmatch(entry.name) and (folder != source or entry.name != STAMP):

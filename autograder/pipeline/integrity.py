@@ -89,9 +89,9 @@ def what_is_restored(
 def _properties(cell: NotebookNode, original: NotebookNode) -> list[str]:
     """The properties of a student's copy that are not the original's, each with the value that was released."""
     about = original.metadata.nbgrader
-    mine = {key: cell.metadata.nbgrader.get(key, about.get(key)) for key in ABOUT} | {"cell_type": cell.cell_type}
+    given = {key: cell.metadata.nbgrader.get(key, about.get(key)) for key in ABOUT} | {"cell_type": cell.cell_type}
     wanted = {key: about.get(key) for key in ABOUT} | {"cell_type": original.cell_type}
-    return [f"{key} {mine[key]!r} instead of {wanted[key]!r}" for key in ABOUT if mine[key] != wanted[key]]
+    return [f"{key} {given[key]!r} instead of {wanted[key]!r}" for key in ABOUT if given[key] != wanted[key]]
 
 
 def cell_print(cell: NotebookNode) -> str:

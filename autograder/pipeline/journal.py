@@ -39,10 +39,11 @@ class Journal:
         with self._path.open("rb") as file:
             for line in file:
                 try:
-                    told = json.loads(line)
-                    self._of[told["lab"], told["student"]] = told["of"]
-                    if told["of"] is not None and "verdicts" in told:
-                        self._attempts[told["lab"], told["student"]][told["of"]["submission"]] = told["verdicts"]
+                    record = json.loads(line)
+                    key, of = (record["lab"], record["student"]), record["of"]
+                    self._of[key] = of
+                    if of is not None and "verdicts" in record:
+                        self._attempts[key][of["submission"]] = record["verdicts"]
                 except (ValueError, LookupError, TypeError):
                     continue
 
@@ -63,7 +64,7 @@ class Journal:
             of: a hash for each of `PARTS`, as it is now.
         """
         before = self._of[lab, student] or {}
-        return ", ".join(said for part, said in PARTS.items() if before.get(part) != of[part])
+        return ", ".join(clause for part, clause in PARTS.items() if before.get(part) != of[part])
 
     def begin(self, lab: str, student: str) -> None:
         """Note, for good, that what was graded of a submission is about to be written."""
@@ -85,10 +86,10 @@ class Journal:
         """
         self._add({"lab": lab, "student": student, "of": of, "seed": seed, "verdicts": verdicts})
 
-    def _add(self, told: dict[str, Any]) -> None:
+    def _add(self, record: dict[str, Any]) -> None:
         state(self._course)
         with self._path.open("ab") as file:
-            file.write(f"\n{json.dumps(told)}\n".encode())  # on a line of its own, whatever stands before
+            file.write(f"\n{json.dumps(record)}\n".encode())  # on a line of its own, whatever stands before
             file.flush()
             os.fsync(file.fileno())
-        self._of[told["lab"], told["student"]] = told["of"]
+        self._of[record["lab"], record["student"]] = record["of"]

@@ -84,14 +84,14 @@ def unsaid_points(path: Path) -> list[str]:
     """The points of graded cells that a lab's text does not name, as sentences, if it names any at all."""
     cells = nbformat.read(path, as_version=4).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    told = {float(number) for number in re.findall(r"\b(\d+(?:\.\d+)?) points?\b", prose)}
+    named = {float(number) for number in re.findall(r"\b(\d+(?:\.\d+)?) points?\b", prose)}
     given = {
         about.grade_id: about.points for cell in cells if (about := cell.metadata.get("nbgrader", {})).get("points")
     }
     return [
         f"the cell {name!r} gives {points:g} points, and the lab's text does not say so."
         for name, points in given.items()
-        if told and points not in told
+        if named and points not in named
     ]
 
 
@@ -130,14 +130,14 @@ def _progress(labs: list[str], say: Callable[[str], None]) -> Callable[[str], No
     begun: dict[str, float] = {}
 
     def log(line: str) -> None:
-        found = CONVERTED.search(line)
-        if not found or found[1] in begun or found[1] not in labs:
+        converted = CONVERTED.search(line)
+        if not converted or converted[1] in begun or converted[1] not in labs:
             return
         now = time.monotonic()
         pace = (now - next(iter(begun.values()))) / len(begun) if begun else 0.0  # seconds a lab
         rest = f", about {pace * (len(labs) - len(begun)):.0f} s left" if begun else ""
-        begun[found[1]] = now
-        say(f"{found[1]}: {len(begun)} of {len(labs)}{rest}")
+        begun[converted[1]] = now
+        say(f"{converted[1]}: {len(begun)} of {len(labs)}{rest}")
 
     return log
 

@@ -67,7 +67,7 @@ def extensions(course: Path, labs: Iterable[str]) -> dict[tuple[str, str], datet
     path = course / EXTENSIONS
     if not path.exists():
         return None
-    found: dict[tuple[str, str], datetime] = {}
+    until_when: dict[tuple[str, str], datetime] = {}
     known = sorted(labs)
     try:
         table = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(keepends=True), strict=True)
@@ -85,12 +85,12 @@ def extensions(course: Path, labs: Iterable[str]) -> dict[tuple[str, str], datet
         if lab not in known:
             raise Failed(f"{where}: there is no lab {lab!r}; there are {', '.join(known)}.")
         try:
-            found[student, lab] = moment(until)
+            until_when[student, lab] = moment(until)
         except ValueError:
             raise Failed(
                 f"{where}: until {until!r} is no time; such as 2026-12-03 23:59 Europe/Berlin, or UTC"
             ) from None
-    return found
+    return until_when
 
 
 def renew(
@@ -114,8 +114,8 @@ def renew(
     """
     # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
     assignments: list[Any] = list(gradebook.assignments)
-    granted = extensions(course, [one.name for one in assignments])
-    known = {one.id for one in gradebook.students}
+    granted = extensions(course, [assignment.name for assignment in assignments])
+    known = {student.id for student in gradebook.students}
     for student, lab in granted or ():
         if student not in known and not (course / "submitted" / student).exists():
             say(f"{EXTENSIONS}: nobody is called {student!r} ({lab}).")

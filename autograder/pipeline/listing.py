@@ -66,31 +66,31 @@ def scores(
     missing: list[str] = []
     counted = Counter[str]()
     absent: list[str] = []
-    for one in standings:
-        student = listed(one.student)
-        if one.state == NOT_HANDED_IN:
+    for standing in standings:
+        student = listed(standing.student)
+        if standing.state == NOT_HANDED_IN:
             absent.append(student)
             continue
         counted["handed in"] += 1
-        if one.score is None:
+        if standing.score is None:
             missing.append(student)
-            say(f"{lab}  {student:24}  NOT GRADED. {one.why}")
+            say(f"{lab}  {student:24}  NOT GRADED. {standing.why}")
             continue
-        note = f", {one.penalty:g} taken: {how_late(one.late)} late" if one.penalty else ""
-        note += f", read from {one.read}" if one.read else ""
-        if one.ungraded:
-            note += f", {one.ungraded:g} more to be graded by hand"
-        elif one.by_hand:
+        note = f", {standing.penalty:g} taken: {how_late(standing.late)} late" if standing.penalty else ""
+        note += f", read from {standing.read}" if standing.read else ""
+        if standing.ungraded:
+            note += f", {standing.ungraded:g} more to be graded by hand"
+        elif standing.by_hand:
             note += ", an answer to be graded by hand again"
-        if not all(is_whole(page) for page in one.pages):
+        if not all(is_whole(page) for page in standing.pages):
             missing.append(student)
             note += ", NO FEEDBACK PAGE"
         folder = course / SaveIntegrityNote.directory.default_value / lab
-        if any((folder / f"{student}-{page.stem}.md").exists() for page in one.pages):
+        if any((folder / f"{student}-{page.stem}.md").exists() for page in standing.pages):
             note += ", see integrity/"
         counted["graded"] += 1
-        counted["points"] += one.score  # pyright: ignore[reportArgumentType]  # which a Counter holds as well
-        say(f"{lab}  {student:24}  {one.score:5.2f} of {most:g}{note}")
+        counted["points"] += standing.score  # pyright: ignore[reportArgumentType]  # which a Counter holds as well
+        say(f"{lab}  {student:24}  {standing.score:5.2f} of {most:g}{note}")
     if absent:
         say(f"{lab}  not handed in by {len(absent)}: {', '.join(absent)}")
     counted["missing"] = len(missing)

@@ -49,7 +49,7 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     worksheet = table.place(("grade", "bewertung")) if table.place(("identifier", "id")) else []
     if worksheet and len(names) != 1:
         raise Failed(f"{path} is a worksheet of one lab: name it, one of {', '.join(names)}.")
-    about = [(student, n) for n, one in enumerate(persons) if one and (student := roster.find(one))]
+    about = [(student, n) for n, person in enumerate(persons) if person and (student := roster.find(person))]
     counted = Counter(student for student, _ in about)
     # Attack: a name of one's own choice, so that one's row is taken for somebody else's.
     for student in sorted(student for student, count in counted.items() if count > 1):
@@ -69,20 +69,20 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
             for row in table.rows:
                 row.append(_points(most[lab]) if row in of_points else "")
         count = 0
-        for one in known[lab]:
-            if one.score is None:
+        for standing in known[lab]:
+            if standing.score is None:
                 continue
-            if one.student in rows:
-                table.rows[rows[one.student]][place] = _points(one.score)
+            if standing.student in rows:
+                table.rows[rows[standing.student]][place] = _points(standing.score)
                 count += 1
             else:
-                missing[one.student] = None
+                missing[standing.student] = None
         say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
-        if waiting := sum(one.ungraded > 0 for one in known[lab]):
+        if waiting := sum(standing.ungraded > 0 for standing in known[lab]):
             say(f"    {waiting} of them may still rise: answers in the students' own words are not graded yet.")
         maximum = table.place(("maximum grade", "bestwertung")) if worksheet else []
-        said = {row[n] for n in maximum for row in table.rows} if worksheet else {row[place] for row in of_points}
-        if other := _other_maximum(said, most[lab]):
+        maxima = {row[n] for n in maximum for row in table.rows} if worksheet else {row[place] for row in of_points}
+        if other := _other_maximum(maxima, most[lab]):
             say(f"    The table has {other} points as the maximum, and the lab has {most[lab]:g}. Change the one that")
             say("    is wrong: scores are not converted.")
     to = to or path.with_name(f"{path.stem}-scores.csv")
@@ -94,13 +94,14 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
 def _column(columns: list[str], lab: str) -> int:
     """The place of a lab's column; after the last, if it has none."""
     return next(
-        (n for n, one in enumerate(columns) if re.fullmatch(rf"{re.escape(lab)}( \(\d+\))?", one.strip())), len(columns)
+        (n for n, column in enumerate(columns) if re.fullmatch(rf"{re.escape(lab)}( \(\d+\))?", column.strip())),
+        len(columns),
     )
 
 
-def _other_maximum(said: set[str], most: float) -> str:
+def _other_maximum(maxima: set[str], most: float) -> str:
     """What a table says is the maximum of a lab, if it is not the lab's; else ""."""
-    numbers = {text: float(text.replace(",", ".")) for text in said if re.fullmatch(r"\d+([.,]\d+)?", text)}
+    numbers = {text: float(text.replace(",", ".")) for text in maxima if re.fullmatch(r"\d+([.,]\d+)?", text)}
     return next((text for text, number in numbers.items() if number != most), "")
 
 

@@ -168,8 +168,8 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
     if not roster.everybody:
         raise Failed("The gradebook knows no students: python -m autograder roster FILE puts them in.")
     put = 0
-    with members(source) as found:
-        listed = list(found)
+    with members(source) as files:
+        listed = list(files)
         form = _form([member.path for member in listed], source)
         groups = _groups([member.path for member in listed], roster) if form is MOODLE else Counter()
         for member in listed:
@@ -182,7 +182,7 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
             raise Failed(f"{source} holds no submission of anybody in the roster. {'; '.join(list(left_out)[:3])}")
         for student in sorted(pieces):
             # Attack: a name of one's own choice in the LMS, under which one's file would be taken for somebody else's.
-            if (users := len({one.user for one in pieces[student]})) > 1:
+            if (users := len({piece.user for piece in pieces[student]})) > 1:
                 left_out[f"{student}: {users} users of the LMS go by this name, and it does not say which is meant"] = (
                     None
                 )
@@ -191,13 +191,17 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
             else:
                 put += 1
     # Attack: a name of one's own choice that ends as somebody else's.
-    for student, group in sorted({(who, one.group) for who, found in pieces.items() for one in found if one.group}):
+    for student, group in sorted(
+        {(who, piece.group) for who, of_student in pieces.items() for piece in of_student if piece.group}
+    ):
         say(f"{student}: what stands before the name, {_shown(group)!r}, is taken for a group.")
-    renamed = {(who, one.called, one.name) for who, found in pieces.items() for one in found if one.called}
+    renamed = {
+        (who, piece.called, piece.name) for who, of_student in pieces.items() for piece in of_student if piece.called
+    }
     for student, called, name in sorted(renamed):
         say(f"{student}: {_shown(called)!r} is taken for {name}.")
     say(f"{lab}: {put} submissions are in submitted/, of {len(roster.everybody)} students in the roster.")
-    if late_ones := sorted(who for who, found in pieces.items() if any(one.late for one in found)):
+    if late_ones := sorted(who for who, of_student in pieces.items() if any(piece.late for piece in of_student)):
         say(
             f"Canvas says LATE, but not when: {', '.join(late_ones)}. submitted/STUDENT/{lab}/timestamp.txt can say it."
         )
@@ -216,7 +220,7 @@ def _form(paths: list[str], source: Path) -> re.Pattern[str] | None:
     votes = Counter[re.Pattern[str] | None]()
     for path in paths:
         if not path.startswith((".", "__MACOSX/")):
-            fitting: list[re.Pattern[str] | None] = [one for one in (CANVAS, MOODLE) if _splits(one, path)]
+            fitting: list[re.Pattern[str] | None] = [form for form in (CANVAS, MOODLE) if _splits(form, path)]
             votes.update(fitting or [None] * ("/" in path))
     (first, most), (_, second) = [*votes.most_common(2), (None, 0), (None, 0)][:2]
     if most and most == second:
@@ -229,7 +233,7 @@ def _splits(form: re.Pattern[str], path: str) -> list[re.Match[str]]:
     top, slash, _ = path.partition("/")
     if slash and form is CANVAS:
         return []
-    return [found for at in range(1, len(top)) if path[at] == "_" and (found := form.match(path, at))]
+    return [split for at in range(1, len(top)) if path[at] == "_" and (split := form.match(path, at))]
 
 
 def _groups(paths: list[str], roster: Class) -> Counter[str]:
@@ -241,19 +245,19 @@ def _groups(paths: list[str], roster: Class) -> Counter[str]:
     alone, grouped = set[str](), dict[str, str]()
     for path in paths:
         if len(splits := _splits(MOODLE, path)) == 1:
-            said, number = path[: splits[0].start()], splits[0]["number"]
-            if roster.find(Person("", said)):
+            name, number = path[: splits[0].start()], splits[0]["number"]
+            if roster.find(Person("", name)):
                 alone.add(number)
-            elif (found := _grouped(said, roster))[1]:
-                grouped[number] = found[0]
+            elif (in_group := _grouped(name, roster))[1]:
+                grouped[number] = in_group[0]
     return Counter(grouped.values() if len(grouped) > len(alone) else ())
 
 
-def _grouped(said: str, roster: Class) -> tuple[str, str | None]:
+def _grouped(text: str, roster: Class) -> tuple[str, str | None]:
     """What stands before the longest end of a text that is the name of somebody in the roster, and whose it is."""
-    for n, character in enumerate(said):
-        if character == "-" and (student := roster.find(Person("", said[n + 1 :]))):
-            return said[:n], student
+    for n, character in enumerate(text):
+        if character == "-" and (student := roster.find(Person("", text[n + 1 :]))):
+            return text[:n], student
     return "", None
 
 
@@ -262,40 +266,40 @@ def _piece(
 ) -> tuple[str, Piece | None]:
     """Whose a file is, and what it is; or what to say of one that is left out."""
     shown = _shown(member.path)
-    said, _, name = member.path.partition("/")
+    owner, _, name = member.path.partition("/")
     about: dict[str, str] = {}
     student, group = None, ""
     if form is None:
-        student = roster.find(Person(said))
+        student = roster.find(Person(owner))
     elif splits := _splits(form, member.path):
         if len(splits) > 1:
             # Attack: a name of one's own, or a file's, with somebody else's in it. Canvas's numbers can tell; whose is
             # not in the roster may be its sender's all the same, and only the first is not of the sender's choice.
-            users = [roster.find(Person("", lms_user_id=one.groupdict("").get("user", ""))) for one in splits]
+            users = [roster.find(Person("", lms_user_id=split.groupdict("").get("user", ""))) for split in splits]
             splits = splits[:1]
             if users[0] is None or any(users[1:]):
                 return f"{shown}: nothing says where the student's name ends and the file's begins", None
-        said, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
+        owner, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
         about = splits[0].groupdict("")
-        student = roster.find(Person("", said, lms_user_id=about.get("user", "")))
+        student = roster.find(Person("", owner, lms_user_id=about.get("user", "")))
         if student is None and groups:
-            group, student = _grouped(said, roster)
+            group, student = _grouped(owner, roster)
             # "Group 1-x-Ann Ek" may be a name in Group 1, unless there are others in Group 1-x.
             other = next((name for name in groups if group.startswith(f"{name}-")), None)
             if student and groups[group] < 2 and other is not None:
                 return (
-                    f"{_shown(said)}: nobody in the roster, or several, may be meant by this name: {student} in the "
+                    f"{_shown(owner)}: nobody in the roster, or several, may be meant by this name: {student} in the "
                     f"group {_shown(group)!r}, in which is nobody else, or another one in the group {_shown(other)!r}",
                     None,
                 )
     if student is None:
-        return f"{_shown(said)}: nobody in the roster, or several, may be meant by this name", None
+        return f"{_shown(owner)}: nobody in the roster, or several, may be meant by this name", None
     parts = PurePosixPath(name.replace("\\", "/")).parts
-    if not _harmless(parts, name):
+    if not _usable(parts, name):
         return f"{shown}: no file can be called so", None
     attempt, called = ATTEMPT.search(name), ""
     if name.lower().endswith(".ipynb") and len(parts) == 1:
-        within = [one for one in wanted if letters(one) in letters(name)]
+        within = [notebook for notebook in wanted if letters(notebook) in letters(name)]
         own = ATTEMPT.sub("", name) if form is CANVAS else name
         name = f"{max(within, key=len)}.ipynb" if within else name
         called = own if own != name else ""
@@ -314,23 +318,23 @@ def _shown(text: str) -> str:
     return printable(text)[:SHOWN]
 
 
-def _harmless(parts: tuple[str, ...], name: str) -> bool:
+def _usable(parts: tuple[str, ...], name: str) -> bool:
     """Whether a path lies within its folder, on every system, and is one that the grader would look at."""
     if not parts or len(parts) > intake.MAX_DEPTH or len(os.fsencode(name)) > intake.MAX_PATH or not name.isprintable():
         return False
-    if any(len(os.fsencode(one)) > MAX_PART for one in parts):
+    if any(len(os.fsencode(part)) > MAX_PART for part in parts):
         return False
-    return not any(one.startswith(".") or one.endswith((".", " ")) or set(one) & set(':/\\*?"<>|') for one in parts)
+    return not any(part.startswith(".") or part.endswith((".", " ")) or set(part) & set(':/\\*?"<>|') for part in parts)
 
 
 def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path) -> str:
     """Have submitted/STUDENT/LAB hold these files and nothing else; why not, as a clause, or ""."""
     target = course / "submitted" / student / lab
-    if (link := next((one for one in (target.parent, target) if one.is_symlink()), None)) is not None:
+    if (link := next((folder for folder in (target.parent, target) if folder.is_symlink()), None)) is not None:
         return f"{link.relative_to(course)} is a link"
     if len(pieces) > intake.MAX_FILES:
         return f"more than {intake.MAX_FILES} files"
-    times = [one.time for one in pieces if one.time]
+    times = [piece.time for piece in pieces if piece.time]
     when = max(times) if times else None
     before, _ = intake.handed_in_at(target)
     if before and when and before > when:
@@ -339,7 +343,7 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
         fresh = Path(folder) / lab
         fresh.mkdir()
         left = intake.MAX_SUM
-        for piece in sorted(pieces, key=lambda one: (one.time or datetime.min, *one.order)):
+        for piece in sorted(pieces, key=lambda piece: (piece.time or datetime.min, *piece.order)):
             data = piece.member.read(min(left, intake.MAX_FILE))
             if data is None:
                 return f"{piece.name[:SHOWN]} of {source.name} cannot be read, or is too large"

@@ -109,19 +109,19 @@ def contained(inside: str) -> Markup:
 # --- Plain text --------------------------------------------------------------------------------------------------
 
 
-def text(said: str, allowance: Allowance, end: bool = False) -> Markup:
+def text(printed: str, allowance: Allowance, end: bool = False) -> Markup:
     """What a program printed, colours included, in a container; its beginning, or else its end."""
-    shown, missing = colored(said, allowance, end)
+    shown, missing = colored(printed, allowance, end)
     note = f"{missing:,} characters {'before these ' if end else ''}are left out."
     return contained(f"{_note(note) if missing else ''}<pre>{shown}</pre>")
 
 
-def colored(said: str, allowance: Allowance, end: bool = False) -> tuple[Markup, int]:
+def colored(printed: str, allowance: Allowance, end: bool = False) -> tuple[Markup, int]:
     """The beginning or the end of what a program printed, with its colours; how many characters are left out."""
     much = min(MAX_TEXT, allowance.text)
-    shown = said if len(said) <= much else said[len(said) - much :] if end else said[:much]
+    shown = printed if len(printed) <= much else printed[len(printed) - much :] if end else printed[:much]
     allowance.take("text", len(shown))
-    return Markup(without_control(ansi2html(shown))), len(said) - len(shown)
+    return Markup(without_control(ansi2html(shown))), len(printed) - len(shown)
 
 
 TOKEN = re.compile(
@@ -145,14 +145,14 @@ def code(source: str, allowance: Allowance) -> Markup:
 def _highlighted(source: str) -> str:
     parts: list[str] = []
     place, before = 0, ""
-    for found in TOKEN.finditer(source):
-        parts.append(html.escape(source[place : found.start()], quote=False))
-        place, word, kind = found.end(), found[0], str(found.lastgroup)
+    for token in TOKEN.finditer(source):
+        parts.append(html.escape(source[place : token.start()], quote=False))
+        place, word, kind = token.end(), token[0], str(token.lastgroup)
         if kind == "name":
             kind = "k" if keyword.iskeyword(word) else "nf" if before in ("def", "class") else ""
         before = word
-        said = html.escape(word, quote=False)
-        parts.append(f'<span class="{kind}">{said}</span>' if kind else said)
+        escaped = html.escape(word, quote=False)
+        parts.append(f'<span class="{kind}">{escaped}</span>' if kind else escaped)
     return "".join((*parts, html.escape(source[place:], quote=False)))
 
 
@@ -217,8 +217,8 @@ def _serialised(element: Any) -> str:
     if named:
         given["class"] = " ".join(named)
     attributes = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items())
-    said = re.sub(r"\\([_&%#${}])", r"\1", html.unescape(element.text or ""))
-    inside = html.escape(said) + "".join(map(_serialised, element))
+    content = re.sub(r"\\([_&%#${}])", r"\1", html.unescape(element.text or ""))
+    inside = html.escape(content) + "".join(map(_serialised, element))
     return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
 
 
@@ -234,8 +234,8 @@ class Pictures:
     def take_out(self, source: str) -> str:
         """The text with short names in place of embedded pictures."""
 
-        def name(found: re.Match[str]) -> str:
-            self._embedded.append((found[1].lower(), found[2]))
+        def name(embedded: re.Match[str]) -> str:
+            self._embedded.append((embedded[1].lower(), embedded[2]))
             return f"picture:{len(self._embedded) - 1}"
 
         return EMBEDDED.sub(name, source)
@@ -361,13 +361,13 @@ def _formula(source: str, at: int) -> tuple[str, bool, int] | None:
 def _inline_math(state: StateInline, silent: bool) -> bool:
     if state.src[state.pos] not in "$\\":
         return False
-    found = _formula(state.src, state.pos)
-    if found is None or found[2] > state.posMax:
+    formula = _formula(state.src, state.pos)
+    if formula is None or formula[2] > state.posMax:
         return False
     if not silent:
         token = state.push("math", "", 0)
-        token.content, token.meta = found[0], {"display": found[1]}
-    state.pos = found[2]
+        token.content, token.meta = formula[0], {"display": formula[1]}
+    state.pos = formula[2]
     return True
 
 
@@ -375,10 +375,10 @@ def _block_math(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     start = state.bMarks[line] + state.tShift[line]
     if state.is_code_block(line) or not state.src.startswith(("$$", "\\begin{"), start):
         return False
-    found = _formula(state.src, start)
-    if found is None or ((blank := BLANK.search(state.src, start)) and blank.start() < found[2]):
+    formula = _formula(state.src, start)
+    if formula is None or ((blank := BLANK.search(state.src, start)) and blank.start() < formula[2]):
         return False
-    tex, _, end = found
+    tex, _, end = formula
     until = line
     while until < last and state.eMarks[until] < end:
         until += 1

@@ -30,7 +30,7 @@ Part = tuple[str, str, str]  # of a submission: table, notebook and cell that a 
 def pack(about: dict[str, Any], contents: Iterable[bytes] = ()) -> bytes:
     """A record and the contents of files in one piece."""
     contents = list(contents)
-    head = json.dumps({"about": about, "sizes": [len(one) for one in contents]}).encode()
+    head = json.dumps({"about": about, "sizes": [len(content) for content in contents]}).encode()
     return b"".join([struct.pack("!Q", len(head)), head, *contents])
 
 
@@ -55,7 +55,7 @@ def snapshot(folder: Path, notebooks: list[str]) -> bytes:
         folder: submitted/STUDENT/LAB.
         notebooks: the names that the lab's notebooks have.
     """
-    linked = next((name for name, one in (("student", folder.parent), ("lab", folder)) if one.is_symlink()), "")
+    linked = next((name for name, place in (("student", folder.parent), ("lab", folder)) if place.is_symlink()), "")
     entries: list[Entry] = []
     contents: list[bytes] = []
     left, count = intake.MAX_SUM, 0
@@ -72,7 +72,7 @@ def snapshot(folder: Path, notebooks: list[str]) -> bytes:
     if os.path.lexists(stamp := folder / intake.STAMP):
         add(stamp, intake.STAMP, stamp.lstat().st_mode, intake.MAX_STAMP)
     files = intake.meant(folder, notebooks)
-    for name in (one for one in notebooks if one in files):
+    for name in (notebook for notebook in notebooks if notebook in files):
         add(path := folder / files[name], f"{name}.ipynb", path.lstat().st_mode, reading.MAX_FILE)
     if not linked:
         for path, within, mode in intake.entries(folder, []):
@@ -121,12 +121,12 @@ def rows_of_lab(connection: Connection, lab: str, released: Path) -> Rows:
         released: the lab's folder in labs/. Rows have no order of their own; cells get that of the notebooks there.
     """
     tables = Base.metadata.tables
-    found: Rows = {}
+    rows: Rows = {}
 
     def take(name: str, of: str, among: Iterable[Any]) -> list[dict[str, Any]]:
         table = tables[name]
-        found[name] = _plain(connection, select(table).where(table.c[of].in_(list(among))), table)
-        return found[name]
+        rows[name] = _plain(connection, select(table).where(table.c[of].in_(list(among))), table)
+        return rows[name]
 
     (assignment,) = take("assignment", "name", [lab])
     take("course", "id", [assignment["course_id"]])
@@ -138,7 +138,7 @@ def rows_of_lab(connection: Connection, lab: str, released: Path) -> Rows:
     take("source_cell", "notebook_id", notebooks).sort(
         key=lambda row: order[row["notebook_id"]].get(row["name"], len(order[row["notebook_id"]]))
     )
-    return found
+    return rows
 
 
 def rows_of_submission(connection: Connection, lab: str, student: str) -> Rows:
@@ -146,10 +146,14 @@ def rows_of_submission(connection: Connection, lab: str, student: str) -> Rows:
     tables = Base.metadata.tables
     of_lab = select(tables["assignment"].c.id).where(tables["assignment"].c.name == lab)
     about = tables["submitted_assignment"].c
-    mine = select(about.id).where(about.assignment_id.in_(of_lab), about.student_id == student)
+    submissions = select(about.id).where(about.assignment_id.in_(of_lab), about.student_id == student)
     parts = tables["submitted_notebook"].c
-    notebooks = select(parts.id).where(parts.assignment_id.in_(mine))
-    keys = {"student": ("id", [student]), "submitted_assignment": ("id", mine), "submitted_notebook": ("id", notebooks)}
+    notebooks = select(parts.id).where(parts.assignment_id.in_(submissions))
+    keys = {
+        "student": ("id", [student]),
+        "submitted_assignment": ("id", submissions),
+        "submitted_notebook": ("id", notebooks),
+    }
     keys |= {"grade": ("notebook_id", notebooks), "comment": ("notebook_id", notebooks)}
     return {
         name: _plain(connection, select(table := tables[name]).where(table.c[of].in_(among)), table)

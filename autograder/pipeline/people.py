@@ -53,7 +53,7 @@ class Table:
 
     def place(self, names: Iterable[str]) -> list[int]:
         """The columns with one of these names (in small letters), in the order of the names."""
-        known = [one.strip().casefold() for one in self.columns]
+        known = [column.strip().casefold() for column in self.columns]
         return [known.index(name) for name in names if name in known]
 
 
@@ -105,7 +105,7 @@ def people(table: Table) -> list[Person | None]:
     Raises:
         Failed: there is no column by which a student could be called.
     """
-    canvas = "sis login id" in [one.strip().casefold() for one in table.columns]
+    canvas = "sis login id" in [column.strip().casefold() for column in table.columns]
     places = {what: table.place(names) for what, names in NAMES.items()}
     ids = table.place(("lms_user_id",))
     if canvas:
@@ -118,18 +118,20 @@ def people(table: Table) -> list[Person | None]:
         raise Failed(f"None of the columns {', '.join(table.columns)} says what a student is called. Needed: {wanted}.")
 
     def person(row: list[str]) -> Person | None:
-        found = {what: next((row[one].strip() for one in of if row[one].strip()), "") for what, of in places.items()}
-        whole = found.pop("whole_name")
-        lms = next((row[one].strip() for one in ids), "")
+        texts = {
+            what: next((row[column].strip() for column in of if row[column].strip()), "") for what, of in places.items()
+        }
+        whole = texts.pop("whole_name")
+        lms = next((row[column].strip() for column in ids), "")
         # Attack: such a name of one's own choice. Who has a number is somebody; the test student has one, too.
-        nobody = not any(found.values()) and not lms and whole.casefold() in ("", POINTS)
-        unknown = (found["id"] in ("", lms) and not found["email"]) or TESTER.fullmatch(found["id"])
+        nobody = not any(texts.values()) and not lms and whole.casefold() in ("", POINTS)
+        unknown = (texts["id"] in ("", lms) and not texts["email"]) or TESTER.fullmatch(texts["id"])
         if nobody or (whole.casefold() == TEST and unknown):
             return None
-        if whole and not found["last_name"]:
+        if whole and not texts["last_name"]:
             last, comma, first = whole.partition(",")
-            found["first_name"], found["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
-        plain = {name: without_tags(text.strip()) for name, text in found.items()}
+            texts["first_name"], texts["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
+        plain = {name: without_tags(text.strip()) for name, text in texts.items()}
         return Person(**plain, lms_user_id=lms)
 
     return [person(row) for row in table.rows]
@@ -148,20 +150,22 @@ def enrol(gradebook: Gradebook, path: Path) -> list[Person]:
     Raises:
         Failed: the table cannot be read, lists nobody, or somebody twice, or under a name that no folder can have.
     """
-    listed = [replace(one, id=one.id or _local(one.email)) for one in people(read_table(path)) if one]
+    listed = [replace(person, id=person.id or _local(person.email)) for person in people(read_table(path)) if person]
     seen: dict[str, Person] = {}
-    for one in listed:
-        if not one.id:
-            raise Failed(f"{path}: {one.first_name} {one.last_name} has no student_id, login or e-mail address.")
-        if why := unusable(one.id) or (f"It contains one of {OF_NO_ID}." if set(one.id) & set(OF_NO_ID) else None):
-            raise Failed(f"{path}: no folder can be called {one.id!r}. {why}")
-        if seen.setdefault(one.id, one) != one:
-            raise Failed(f"{path}: two students are called {one.id!r}.")
+    for person in listed:
+        if not person.id:
+            raise Failed(f"{path}: {person.first_name} {person.last_name} has no student_id, login or e-mail address.")
+        if why := unusable(person.id) or (
+            f"It contains one of {OF_NO_ID}." if set(person.id) & set(OF_NO_ID) else None
+        ):
+            raise Failed(f"{path}: no folder can be called {person.id!r}. {why}")
+        if seen.setdefault(person.id, person) != person:
+            raise Failed(f"{path}: two students are called {person.id!r}.")
     if not seen:
         raise Failed(f"{path} lists nobody.")
-    for one in seen.values():
-        about = {name: text for name, text in vars(one).items() if name != "id" and text}
-        gradebook.update_or_create_student(one.id, **about)
+    for person in seen.values():
+        about = {name: text for name, text in vars(person).items() if name != "id" and text}
+        gradebook.update_or_create_student(person.id, **about)
     return list(seen.values())
 
 
@@ -176,21 +180,27 @@ class Class:
         # Any: to a type checker the rows hold SQLAlchemy's columns, in truth their values.
         students: list[Any] = list(gradebook.students)
         self.everybody = [
-            Person(one.id, one.first_name or "", one.last_name or "", one.email or "", one.lms_user_id or "")
-            for one in students
+            Person(
+                student.id,
+                student.first_name or "",
+                student.last_name or "",
+                student.email or "",
+                student.lms_user_id or "",
+            )
+            for student in students
         ]
-        self._known = {one.id: one for one in self.everybody}
+        self._known = {person.id: person for person in self.everybody}
         self._by: dict[tuple[str, str], set[str]] = {}
-        for one in self.everybody:
-            names = (f"{one.last_name} {one.first_name}", f"{one.first_name} {one.last_name}")
+        for person in self.everybody:
+            names = (f"{person.last_name} {person.first_name}", f"{person.first_name} {person.last_name}")
             for kind, text in (
-                ("id", one.id),
-                ("lms", one.lms_user_id),
-                ("email", one.email.casefold()),
+                ("id", person.id),
+                ("lms", person.lms_user_id),
+                ("email", person.email.casefold()),
                 *(("name", letters(name)) for name in names),
             ):
                 if text:
-                    self._by.setdefault((kind, text), set()).add(one.id)
+                    self._by.setdefault((kind, text), set()).add(person.id)
 
     def find(self, person: Person) -> str | None:
         """The id of the only student whom this may mean; None if there is none, or several."""
@@ -199,9 +209,9 @@ class Class:
         given = [("lms", person.lms_user_id), ("id", person.id)]
         chosen = [("email", email), ("id", _local(person.email)), *(("name", letters(name)) for name in names)]
         for kind, text in (*given, *chosen):
-            if not text or len(found := self._by.get((kind, text), set())) != 1:
+            if not text or len(students := self._by.get((kind, text), set())) != 1:
                 continue
-            known = self._known[next(iter(found))]
+            known = self._known[next(iter(students))]
             # Attack: the name of somebody else, or what stands before the @ in their address, with a number in the LMS
             # or an address of one's own. A login is not of one's own choice, and needs no address that agrees.
             other_number = known.lms_user_id and person.lms_user_id not in ("", known.lms_user_id)

@@ -69,12 +69,12 @@ class Plan:
         checked = {checked_in(source) for source in checks}
         return set(self.students) if name == self.lab or name in checked else {name} & set(self.students)
 
-    def look(self, journal: Journal, asked: set[str], say: Callable[[str], None]) -> None:
+    def look(self, journal: Journal, chosen: set[str], say: Callable[[str], None]) -> None:
         """Find out who is to be graded, and say why others than those who never were."""
         again: dict[str, list[str]] = defaultdict(list)
         self.todo = []
         for student in self.students:
-            why = "this was asked for" if student in asked else self._why_again(journal, student)
+            why = "this was asked for" if student in chosen else self._why_again(journal, student)
             if why is None:
                 continue
             self.todo.append(student)
@@ -122,7 +122,7 @@ class Plan:
 def _decisive(config: str) -> str:
     """What of nbgrader_config.py may decide what a check gives: not what being late costs, and no comment."""
     tree = ast.parse(config)
-    tree.body = [one for one in tree.body if not re.match(rf"c\.({'|'.join(OF_LATENESS)})\.", ast.unparse(one))]
+    tree.body = [line for line in tree.body if not re.match(rf"c\.({'|'.join(OF_LATENESS)})\.", ast.unparse(line))]
     return ast.unparse(tree)
 
 

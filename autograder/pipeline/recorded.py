@@ -20,7 +20,8 @@ LONGEST = 500  # characters of a text that is kept
 def record(verdict: "Verdict") -> dict[str, Any]:
     """The metadata of the output that shows a verdict."""
     mistakes = [
-        {"key": one.key, "title": _kept(one.title), "sentence": _kept(one.sentence)} for one in verdict.mistakes
+        {"key": mistake.key, "title": _kept(mistake.title), "sentence": _kept(mistake.sentence)}
+        for mistake in verdict.mistakes
     ]
     kept = {"exercise": verdict.exercise, "score": verdict.score, "passed": verdict.passed}
     return {KEY: kept | {"attempted": verdict.attempted, "headline": _kept(verdict.headline), "mistakes": mistakes}}
@@ -33,12 +34,12 @@ def _kept(text: str) -> str:
 
 def recorded(notebook: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What was kept of the verdicts in a graded notebook, by the exercise's name, with the `grade_id` of its check."""
-    found: dict[str, dict[str, Any]] = {}
+    of_exercises: dict[str, dict[str, Any]] = {}
     for cell in notebook["cells"]:
         for output in cell["outputs"] if is_check(cell) else ():
             if kept := output.get("metadata", {}).get(KEY):
-                found[kept["exercise"]] = kept | {"grade_id": cell["metadata"]["nbgrader"]["grade_id"]}
-    return found
+                of_exercises[kept["exercise"]] = kept | {"grade_id": cell["metadata"]["nbgrader"]["grade_id"]}
+    return of_exercises
 
 
 def verdicts(files: dict[str, bytes]) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def verdicts(files: dict[str, bytes]) -> dict[str, Any]:
     Args:
         files: contents by path within the course's folder.
     """
-    found: dict[str, Any] = {}
+    of_exercises: dict[str, Any] = {}
     for name, data in files.items():
         if name.startswith("autograded/") and name.endswith(".ipynb"):
             try:
@@ -55,5 +56,8 @@ def verdicts(files: dict[str, bytes]) -> dict[str, Any]:
             except (ValueError, LookupError, TypeError, AttributeError):  # not as the grader writes them: none is known
                 continue
             for exercise, kept in notebook.items():
-                found[exercise] = {"score": kept["score"], "mistakes": [one["title"] for one in kept["mistakes"]]}
-    return found
+                of_exercises[exercise] = {
+                    "score": kept["score"],
+                    "mistakes": [mistake["title"] for mistake in kept["mistakes"]],
+                }
+    return of_exercises

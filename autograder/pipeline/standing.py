@@ -79,7 +79,7 @@ class _Notebook:
 def submitted(course: Path, lab: str) -> list[str]:
     """The students who handed in a lab, whatever it is: also a file or a pipe in the place of its folder."""
     everybody = (course / "submitted").iterdir() if (course / "submitted").is_dir() else ()
-    return sorted(one.name for one in everybody if os.path.lexists(one / lab))
+    return sorted(folder.name for folder in everybody if os.path.lexists(folder / lab))
 
 
 def handed_in(course: Path, lab: str) -> dict[str, str]:
@@ -93,8 +93,8 @@ def handed_in(course: Path, lab: str) -> dict[str, str]:
         if not names or meant(folder, names):
             return ""
         wanted = " or ".join(f"{name}.ipynb" for name in names)
-        if found := strangers(folder):
-            return f"There is {' and '.join(map(repr, found))} in it: the file is to be called {wanted}."
+        if others := strangers(folder):
+            return f"There is {' and '.join(map(repr, others))} in it: the file is to be called {wanted}."
         return f"There is no {wanted} in it."
 
     return {student: why_not(student) for student in submitted(course, lab)}
@@ -131,13 +131,13 @@ def standings(course: Path, gradebook: Gradebook, lab: str) -> list[Standing]:
     to_grade = to_grade.join(handed, given.notebook_id == handed.id).join(notebook, notebook.id == handed.notebook_id)
     for submission, name, grade, most in gradebook.db.execute(to_grade):
         if submission in names:
-            found = of_students[names[submission]][name]
-            found.by_hand = True
-            found.ungraded += most if has_no_score(grade) else 0.0
+            record = of_students[names[submission]][name]
+            record.by_hand = True
+            record.ungraded += most if has_no_score(grade) else 0.0
     graded = {str(row.student_id): _graded(course, lab, row, of_students[row.student_id]) for row in rows}
     there = handed_in(course, lab)
-    everybody = sorted({*there, *(str(one.id) for one in gradebook.students)})
-    return [_standing(one, there.get(one), graded.get(one)) for one in everybody]
+    everybody = sorted({*there, *(str(student.id) for student in gradebook.students)})
+    return [_standing(student, there.get(student), graded.get(student)) for student in everybody]
 
 
 def _standing(student: str, why: str | None, graded: Standing | None) -> Standing:
@@ -159,13 +159,13 @@ def _graded(course: Path, lab: str, row: Any, of_notebooks: defaultdict[str, _No
     """The standing of a student of whom the gradebook has a submission; None if nothing of it was graded."""
     student = row.student_id
     folder = course / "autograded" / student / lab
-    names = sorted(one.stem for one in folder.glob("*.ipynb") if one.stat().st_size)
+    names = sorted(path.stem for path in folder.glob("*.ipynb") if path.stat().st_size)
     if not names:
         return None
     files = meant(course / "submitted" / student / lab, names)
-    raw = sum(one.points for one in of_notebooks.values())
-    penalty = sum(one.penalty for one in of_notebooks.values())
-    ungraded = sum((one.ungraded for one in of_notebooks.values()), 0.0)
+    raw = sum(notebook.points for notebook in of_notebooks.values())
+    penalty = sum(notebook.penalty for notebook in of_notebooks.values())
+    ungraded = sum((notebook.ungraded for notebook in of_notebooks.values()), 0.0)
     pages = {name: course / "feedback" / student / lab / f"{name}.html" for name in names}
     return Standing(
         student,
@@ -173,7 +173,7 @@ def _graded(course: Path, lab: str, row: Any, of_notebooks: defaultdict[str, _No
         raw=raw,
         penalty=penalty,
         score=max(0.0, raw - penalty),
-        by_hand=any(one.by_hand for one in of_notebooks.values()),
+        by_hand=any(notebook.by_hand for notebook in of_notebooks.values()),
         ungraded=ungraded,
         read=", ".join(repr(file) for name, file in files.items() if file != f"{name}.ipynb"),
         handed_in=row.timestamp,
@@ -194,10 +194,13 @@ def released(course: Path, gradebook: Gradebook, exchange: Path | None = None) -
         gradebook: which is open.
         exchange: the folder in which nbgrader releases this course's labs, if there is one.
     """
-    given = {one.name for one in os.scandir(exchange)} if exchange and exchange.is_dir() else set[str]()
+    given = {entry.name for entry in os.scandir(exchange)} if exchange and exchange.is_dir() else set[str]()
     assignments: list[Any] = list(gradebook.assignments)  # Any: see above
     return [
-        one.name
-        for one in assignments
-        if one.duedate or one.name in given or one.submissions or submitted(course, one.name)
+        assignment.name
+        for assignment in assignments
+        if assignment.duedate
+        or assignment.name in given
+        or assignment.submissions
+        or submitted(course, assignment.name)
     ]

@@ -34,11 +34,11 @@ def make(course: Path, target: Path | None = None) -> tuple[Path, Path]:
         raise Failed(f"{about.folder / 'pyproject.toml'} does not say what students get, as students = [...].")
     target = target or course / FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    before = [one for one in target.iterdir() if not one.name.startswith(".")]
+    before = [path for path in target.iterdir() if not path.name.startswith(".")]
     if before and not (target / about.students[0]).exists():
         raise Failed(f"{target} holds something else. Name a new folder.")
-    for one in before:
-        shutil.rmtree(one) if one.is_dir() and not one.is_symlink() else one.unlink()
+    for path in before:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     made = [f"labs/{lab}" for lab in labs.names(course)]
     for name in (*about.students, *made):
         source, to = course / name, target / name

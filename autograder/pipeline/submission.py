@@ -100,7 +100,7 @@ def _cell(given: dict[str, Any]) -> NotebookNode:
 
 def _pictures(attachments: Any) -> NotebookNode:
     """The pictures among the attachments of a cell: base64 by MIME type, by name."""
-    found = NotebookNode()
+    kept = NotebookNode()
     for name, forms in attachments.items() if isinstance(attachments, dict) else ():
         pictures = {
             mime: data
@@ -108,8 +108,8 @@ def _pictures(attachments: Any) -> NotebookNode:
             if mime in FORMATS and isinstance(data, str) and len(data) <= MAX_PICTURE and data.isascii()
         }
         if pictures and isinstance(name, str):
-            found[encodable(name)] = NotebookNode(pictures)
-    return found
+            kept[encodable(name)] = NotebookNode(pictures)
+    return kept
 
 
 class SubmissionExporter(NotebookExporter):
@@ -144,7 +144,7 @@ class SubmissionExporter(NotebookExporter):
         pattern = converter._format_source("(?P<lab>.*)", "(?P<student>.*)", escape=True)  # pyright: ignore[reportPrivateUsage]  # as nbgrader's own loop does
         assignments, why = {}, None
         of_lab: dict[str, list[str] | None] = {}
-        for path, found in sorted(converter.assignments.items()):
+        for path, paths in sorted(converter.assignments.items()):
             about = re.match(pattern, path, re.DOTALL)
             if about is None:
                 continue
@@ -152,10 +152,10 @@ class SubmissionExporter(NotebookExporter):
             if lab not in of_lab:
                 of_lab[lab] = _notebooks(course.db_url, lab)
             known = of_lab[lab]
-            files = {Path(one).stem: Path(one).name for one in sorted(found)}
+            files = {Path(file).stem: Path(file).name for file in sorted(paths)}
             if known is not None and given.notebook_id == "*":
                 files = meant(course.folder(lab, student), known)
-            files = dict([one for one in sorted(files.items()) if known is None or one[0] in known][:MAX_NOTEBOOKS])
+            files = dict([pair for pair in sorted(files.items()) if known is None or pair[0] in known][:MAX_NOTEBOOKS])
             why = unusable(student) or (None if files else f"There is no {' or '.join(known or ())}.ipynb in it.")
             if why is None:
                 folder, notebooks = course.add(lab, student, files)
@@ -177,7 +177,7 @@ class SubmissionExporter(NotebookExporter):
             return "", resources  # nbgrader's first pass: the notebook begins to be there
         lab, student, name = (given["nbgrader"][key] for key in ("assignment", "student", "notebook"))
         source = self._course.folder(lab, student) / self._course.files[lab, student][name]
-        seed = next((one.seed for one in self._preprocessors if isinstance(one, JudgedExecute)), None)
+        seed = next((step.seed for step in self._preprocessors if isinstance(step, JudgedExecute)), None)
         return self._graded(
             {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
         ), resources
@@ -188,7 +188,7 @@ class SubmissionExporter(NotebookExporter):
         """The text of a graded notebook."""
         judged: dict[str, Any] = {}
         noted: list[dict[str, str]] = []
-        run_s = sum(one.total_timeout for one in self._preprocessors if isinstance(one, JudgedExecute))
+        run_s = sum(step.total_timeout for step in self._preprocessors if isinstance(step, JudgedExecute))
         less = {**request, "judged": judged, "noted": noted}  # filled while the first request is on its way
         requests = (
             ({**request, "look": True}, self.grader_s + run_s),
@@ -196,18 +196,18 @@ class SubmissionExporter(NotebookExporter):
             ({**less, "look": False}, self.grader_s),
         )
 
-        def heard(told: dict[str, Any]) -> None:
-            if verdict := told.get("judged"):
+        def heard(message: dict[str, Any]) -> None:
+            if verdict := message.get("judged"):
                 judged[verdict["grade_id"]] = verdict
             else:
-                noted.append(told["noted"])
+                noted.append(message["noted"])
 
         return self._units.first_answer(requests, heard)
 
     def _set_up(self) -> tuple[Config, list[WarmParent | None]]:
         """What a unit has from where it was forked: the configuration, and what kernels are forked from."""
         return unseeded(self.config), [
-            one.make_ready() for one in self._preprocessors if isinstance(one, JudgedExecute)
+            step.make_ready() for step in self._preprocessors if isinstance(step, JudgedExecute)
         ]
 
     # --- In the unit ---------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class SubmissionExporter(NotebookExporter):
         if request["look"]:
             _, remarks = handed_in_at(source)
             try:
-                if link := next((one for one in (source.parent, source) if one.is_symlink()), None):
+                if link := next((folder for folder in (source.parent, source) if folder.is_symlink()), None):
                     raise Unreadable(f"{link.name!r} is a link, and would be somebody else's work")
                 remarks += copy_beside(source, target)
                 notebook = read(file)
@@ -236,9 +236,9 @@ class SubmissionExporter(NotebookExporter):
             left_out = "" if request["look"] else " Nothing of the notebook is shown for that reason."
             sentence = f"**Grading was broken off: {ended['why']}.** What had been judged before counts.{left_out}"
             notebook.cells.insert(0, make_cell("markdown", sentence))
-        for one in self._preprocessors:
-            if isinstance(one, JudgedExecute):
-                one.say, one.seed = say, request["seed"]
+        for step in self._preprocessors:
+            if isinstance(step, JudgedExecute):
+                step.say, step.seed = say, request["seed"]
         resources = {
             **given,
             NOTED: remarks,
@@ -252,7 +252,7 @@ class SubmissionExporter(NotebookExporter):
         """Whether an exception is the grader's own failure, and no submission's doing."""
         if isinstance(problem, (NoIsolation, NoSuchKernel)) or of_the_grader(problem):
             return True
-        return any(isinstance(one, JudgedExecute) and one.own_failure is problem for one in self._preprocessors)
+        return any(isinstance(step, JudgedExecute) and step.own_failure is problem for step in self._preprocessors)
 
 
 def is_graded(path: Path) -> bool:
@@ -271,7 +271,7 @@ def _notebooks(database: str, lab: str) -> list[str] | None:
     with Gradebook(database) as gradebook:
         try:
             rows: Any = gradebook.find_assignment(lab).notebooks
-            return sorted(one.name for one in rows)
+            return sorted(row.name for row in rows)
         except MissingEntry:
             return None
 

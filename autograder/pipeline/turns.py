@@ -27,18 +27,18 @@ class Turn:
     Args:
         course: its folder.
         thing: what it is called.
-        told: called once with a sentence, if another process has the turn.
+        say: called once with a sentence, if another process has the turn.
         file: in the course folder. A process that has a turn loses it by closing another one of the same file.
     """
 
-    def __init__(self, course: Path, thing: str, told: Callable[[str], None], file: str = FILE) -> None:
+    def __init__(self, course: Path, thing: str, say: Callable[[str], None], file: str = FILE) -> None:
         state(course)
         self._file = (course / file).open("ab")
         self._at = zlib.crc32(thing.encode("utf-8", "surrogateescape"))
         waiting = False
         while not self._lock():
             if not waiting:
-                told(f"Another process is at work on {thing}; this one waits for it.")
+                say(f"Another process is at work on {thing}; this one waits for it.")
             waiting = True
             time.sleep(WAIT)
 
@@ -80,7 +80,7 @@ def take_turns(
         course: Any = converter.coursedir
         held.append(Turn(Path(course.root), f"{student_id}, {assignment_id}", converter.log.warning))
         folder = Path(converter._format_dest(assignment_id, student_id))  # pyright: ignore[reportPrivateUsage]  # as nbgrader's own loop does
-        names = [f"{Path(one).stem}{converter.exporter.file_extension}" for one in converter.notebooks]
+        names = [f"{Path(path).stem}{converter.exporter.file_extension}" for path in converter.notebooks]
         if folder.is_dir() and course.notebook_id == "*" and not all(is_done(folder / name) for name in names):
             converter.log.warning("%s was broken off before, and begins again.", os.path.relpath(folder, course.root))
             rmtree(str(folder))

@@ -76,7 +76,7 @@ class Unit:
         self, work: Work, is_own: Callable[[BaseException], bool], memory_mb: int = 2048, file_mb: int = 2048
     ) -> None:
         self.memory_mb = memory_mb
-        self._socket, theirs = socket.socketpair()
+        self._socket, other_end = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
         grader = os.getpid()
@@ -87,13 +87,13 @@ class Unit:
                 self._socket.close()
                 _bound(grader, memory_mb, file_mb)
                 # Without the event loop that runs in this thread where a Jupyter server grades.
-                contextvars.Context().run(_serve, theirs, work, is_own)
+                contextvars.Context().run(_serve, other_end, work, is_own)
                 status = 0
             except BaseException:
                 traceback.print_exc()
             finally:
                 os._exit(status)
-        theirs.close()
+        other_end.close()
         self._process = os.pidfd_open(self.pid)
 
     def ask(self, request: dict[str, Any], seconds: float, heard: Say) -> Any:
@@ -116,16 +116,16 @@ class Unit:
         try:
             _send(self._socket, {"request": request, "seconds": seconds})
             while True:
-                told, size = self._receive(end, left)
+                message, size = self._receive(end, left)
                 left -= size
-                if "said" in told:
-                    heard(told["said"])
-                elif "failed" in told:
-                    raise Failed(told["failed"], told["own"], told["text"])
+                if "said" in message:
+                    heard(message["said"])
+                elif "failed" in message:
+                    raise Failed(message["failed"], message["own"], message["text"])
                 else:
-                    if told["growth"] > MAX_GROWTH:
+                    if message["growth"] > MAX_GROWTH:
                         self.close()
-                    return told["answer"]
+                    return message["answer"]
         except (Failed, BrokenPipeError, ConnectionError) as problem:
             if not isinstance(problem, Failed):
                 problem = Ended(self._how())
@@ -287,22 +287,22 @@ def _memory() -> int:
     return int(about.split("VmData:")[1].split()[0]) * 1024
 
 
-def _serve(asked: socket.socket, work: Work, is_own: Callable[[BaseException], bool]) -> None:
+def _serve(channel: socket.socket, work: Work, is_own: Callable[[BaseException], bool]) -> None:
     import resource  # which Windows does not have
 
     before = _memory()
-    while (header := asked.recv(8, socket.MSG_WAITALL)) and len(header) == 8:
-        told = json.loads(asked.recv(struct.unpack("!Q", header)[0], socket.MSG_WAITALL))
+    while (header := channel.recv(8, socket.MSG_WAITALL)) and len(header) == 8:
+        message = json.loads(channel.recv(struct.unpack("!Q", header)[0], socket.MSG_WAITALL))
         used = sum(os.times()[:2])
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(used + told["seconds"]) + 1, hard))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used + message["seconds"]) + 1, hard))
         try:
-            answer = work(told["request"], lambda said: _send(asked, {"said": said}))
-            _send(asked, {"answer": answer, "growth": _memory() - before})
+            answer = work(message["request"], lambda what: _send(channel, {"said": what}))
+            _send(channel, {"answer": answer, "growth": _memory() - before})
         except BaseException as problem:
             text = "".join(traceback.format_exception(problem, limit=-20))[-5000:]
             own = isinstance(problem, KeyboardInterrupt) or is_own(problem)
-            _send(asked, {"failed": type(problem).__name__, "own": own, "text": text})
+            _send(channel, {"failed": type(problem).__name__, "own": own, "text": text})
 
 
 def _send(to: socket.socket, what: dict[str, Any]) -> None:

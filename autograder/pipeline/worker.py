@@ -49,16 +49,16 @@ def code(course: Course) -> dict[str, Path]:
     parts = {"autograder": Path(__file__).resolve().parents[1]}
     for top in sorted(tops - {"autograder"}):
         parts[top] = next(
-            (one for one in (course.folder / top, course.folder / f"{top}.py") if one.exists()), Path(top)
+            (path for path in (course.folder / top, course.folder / f"{top}.py") if path.exists()), Path(top)
         )
     return parts
 
 
 def versions(course: Course) -> dict[str, str]:
     """A name for each part of `code` and each package that a score depends on, with a hash or its version."""
-    found = {name: _hash(path) for name, path in code(course).items()}
-    found |= {name: importlib.metadata.version(name) for name in PACKAGES}
-    return found | {"python": "{}.{}".format(*sys.version_info)}
+    parts = {name: _hash(path) for name, path in code(course).items()}
+    parts |= {name: importlib.metadata.version(name) for name in PACKAGES}
+    return parts | {"python": "{}.{}".format(*sys.version_info)}
 
 
 def _hash(path: Path) -> str:
@@ -152,15 +152,15 @@ class Grader:
 
     def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
         assert process.stdout is not None
-        answer, said = None, ""
+        answer, output = None, ""
         with contextlib.suppress(OSError, ValueError):  # it was closed meanwhile
             answer = _read(process.stdout)
         if answer is None:
             with contextlib.suppress(OSError, ValueError):
                 self._log.seek(0)
-                said = self._log.read().decode(errors="replace").strip()[-2000:]
+                output = self._log.read().decode(errors="replace").strip()[-2000:]
             self._end()
-            raise Died(f"the grader's process ended with status {process.wait()}: {said or 'it said nothing'}")
+            raise Died(f"the grader's process ended with status {process.wait()}: {output or 'it said nothing'}")
         return answer
 
     def close(self) -> None:
@@ -185,9 +185,9 @@ class Grader:
         self._folder.cleanup()
 
 
-def difference(theirs: dict[str, str], versions: dict[str, str]) -> str:
+def difference(actual: dict[str, str], wanted: dict[str, str]) -> str:
     """What of a process's `versions` is not as asked for, as a clause; "" if nothing is."""
-    different = sorted(name for name in theirs | versions if theirs.get(name) != versions.get(name))
+    different = sorted(name for name in actual | wanted if actual.get(name) != wanted.get(name))
     return f"it has another version of {', '.join(different)}" if different else ""
 
 
@@ -243,18 +243,18 @@ class Desk:
         """The answer to a request."""
         from autograder.pipeline.parcel import lay_out, pack, put_rows, rows_of_submission, unpack
 
-        asked, (lab_data, submission) = unpack(request)
-        lab, student = asked["lab"], asked["student"]
+        wanted, (lab_data, submission) = unpack(request)
+        lab, student = wanted["lab"], wanted["student"]
         course, config = self._course(lab_data, lab)
         for name in ("submitted", "autograded", "feedback", "integrity"):
             shutil.rmtree(course / name, ignore_errors=True)
         shutil.copy(course / "lab.db", course / "gradebook.db")
         database = f"sqlite:///{course / 'gradebook.db'}"
-        if asked["rows"].get("submitted_assignment"):
+        if wanted["rows"].get("submitted_assignment"):
             with _begun(database) as connection:
-                put_rows(connection, asked["rows"])
+                put_rows(connection, wanted["rows"])
         lay_out(submission, course / "submitted" / student, lab)
-        config.JudgedExecute.seed = asked["seed"]
+        config.JudgedExecute.seed = wanted["seed"]
         log, ok = self._run(config, lab, student)
         with _begun(database) as connection:
             rows = rows_of_submission(connection, lab, student)

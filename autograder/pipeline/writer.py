@@ -118,29 +118,29 @@ class Writer:
 
     def _is_full(self, problem: DBAPIError) -> bool:
         """Whether there is no room on a disk: the database's, as it says itself, or the course folder's."""
-        told = (getattr(problem.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
-        return not FULL.isdisjoint(told) or shutil.disk_usage(self.course).free < LEAST
+        codes = (getattr(problem.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
+        return not FULL.isdisjoint(codes) or shutil.disk_usage(self.course).free < LEAST
 
     def _record(self, lab: str, student: str, rows: Rows) -> None:
         """Write the rows of a submission in one transaction, as far as grading makes them; what is by hand stays."""
-        tables, theirs = Base.metadata.tables, _parts(rows)
+        tables, graded = Base.metadata.tables, _parts(rows)
         with self._engine.begin() as connection:
-            mine = rows_of_submission(connection, lab, student)
-            new = not mine["submitted_assignment"]
-            ours = dict.fromkeys(parts_of_lab(connection, lab)) if new else _parts(mine)
-            if not (ours.keys() == theirs.keys() if new else ours.keys() <= theirs.keys()):
+            known_rows = rows_of_submission(connection, lab, student)
+            new = not known_rows["submitted_assignment"]
+            known_parts = dict.fromkeys(parts_of_lab(connection, lab)) if new else _parts(known_rows)
+            if not (known_parts.keys() == graded.keys() if new else known_parts.keys() <= graded.keys()):
                 raise Failed(f"{lab} was changed while it was graded; the next run grades it again.")
-            if not mine["student"]:
+            if not known_rows["student"]:
                 put_rows(connection, {"student": rows["student"]})
             if new:
-                put_rows(connection, {name: found for name, found in rows.items() if name != "student"})
+                put_rows(connection, {name: of_table for name, of_table in rows.items() if name != "student"})
                 return
-            (handed_in,), (known,) = rows["submitted_assignment"], mine["submitted_assignment"]
+            (handed_in,), (known,) = rows["submitted_assignment"], known_rows["submitted_assignment"]
             if handed_in["timestamp"] is not None:
                 set_row(connection, tables["submitted_assignment"], known["id"], timestamp=handed_in["timestamp"])
-            for part, row in ours.items():
+            for part, row in known_parts.items():
                 assert row is not None
-                made = {name: theirs[part][name] for name in MADE[part[0]]}
+                made = {name: graded[part][name] for name in MADE[part[0]]}
                 set_row(connection, tables[part[0]], row["id"], **made)
 
     def _replace(self, area: str, within: Path, files: dict[str, bytes]) -> None:
@@ -161,10 +161,10 @@ class Writer:
 def _parts(rows: Rows) -> dict[Part, dict[str, Any]]:
     """The rows of a submission that grading writes, by what they are about."""
     notebooks = {row["id"]: row["notebook_id"] for row in rows["submitted_notebook"]}
-    found: dict[Part, dict[str, Any]] = {
+    parts: dict[Part, dict[str, Any]] = {
         ("submitted_notebook", row["notebook_id"], ""): row for row in rows["submitted_notebook"]
     }
-    return found | {
+    return parts | {
         (name, notebooks[row["notebook_id"]], row["cell_id"]): row
         for name in ("grade", "comment")
         for row in rows[name]
