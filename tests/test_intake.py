@@ -266,7 +266,23 @@ def test_most_names_are_fine(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["*", "[a]", "a?", ".hidden", "..evil", "a\nb", "\x1b[2J", "\udcff", "‮evil", "x" * 101, "码" * 67, "\t"]
+    "name",
+    [
+        "*",
+        "[a]",
+        "a?",
+        ".hidden",
+        "..evil",
+        "a\nb",
+        "\x1b[2J",
+        "\udcff",
+        "‮evil",
+        "x" * 101,
+        "码" * 67,
+        "\t",
+        " ada",
+        "ada ",
+    ],
 )
 def test_a_name_that_nbgrader_cannot_take_is_refused_with_a_sentence(name: str) -> None:
     assert (unusable(name) or "").endswith("Rename it.")
@@ -316,3 +332,4 @@ def test_nothing_in_grades_is_computed_or_obeyed_by_a_terminal(text: str) -> Non
     assert in_table(text) == f"'{printable(text)}"
     assert in_table("\x1b[2J\u202eEve") == "_[2J_Eve"
     assert in_table(-1.0) == -1.0 and in_table("a=b") == "a=b"
+    assert in_table(f"a; {text}") == f"a; {printable(text)}".replace("; ", "; '" if text[0] in "=+-@" else "; ")

@@ -17,6 +17,7 @@ from autograder.pipeline import intake, people
 from autograder.pipeline.course import Failed
 from autograder.pipeline.lms_scores import fill
 from autograder.pipeline.lms_submissions import collect
+from autograder.pipeline.texts import letters
 from tests import small_course
 from tests.small_course import book, give
 
@@ -186,6 +187,11 @@ def test_the_latest_wins_over_what_is_there_already(course: Path) -> None:
     assert there(course) == {"dan/lab1/first.ipynb": "second"} and "was handed in later" in left[0]
     assert collect(course, "lab1", zipped(course / "c.zip", {name: b"third"}, (2026, 11, 23, 9, 0, 0)), print) == []
     assert there(course) == {"dan/lab1/first.ipynb": "third"}
+
+
+@pytest.mark.parametrize(("one", "other"), [("राम", "रोमी"), ("สมชาย", "สมชัย"), ("דָּן", "דן")])
+def test_names_that_differ_by_a_vowel_sign_are_two(one: str, other: str) -> None:
+    assert letters(one) != letters(other) and letters("Zoe\u0301 A.") == letters("zo\u00e9-a")
 
 
 def test_two_of_one_name_are_mistaken_for_nobody(course: Path) -> None:

@@ -190,6 +190,16 @@ def test_a_picture_takes_room_each_time_that_it_is_shown() -> None:
     assert html is not None and html.count(PNG) in (2, 3)
 
 
+@pytest.mark.parametrize(("mime", "form"), [("image/gif", "GIF"), ("image/png", "PNG")])
+def test_a_picture_that_moves_is_not_shown(mime: str, form: str) -> None:
+    frames = [Image.new("L", (8, 8), shade) for shade in (0, 90, 200)]
+    for more in ([], frames[1:]):
+        data = io.BytesIO()
+        frames[0].save(data, form, save_all=True, append_images=more)
+        shown = markup.picture(mime, base64.b64encode(data.getvalue()).decode(), Allowance())
+        assert (shown is None) == bool(more)
+
+
 def test_markdown_that_grows_as_it_is_rendered_is_bounded() -> None:
     room = Allowance()
     source = "[a]: http://x.de/" + "y" * 27_500 + "\n\n" + "[a] " * 490

@@ -51,6 +51,8 @@ def unusable(student: str) -> str | None:
         return "The folder's name begins with a dot, and nbgrader looks into no such folder. Rename it."
     if not student.isprintable():
         return "The folder's name cannot be printed. Rename it."
+    if student != student.strip():
+        return "The folder's name begins or ends with a blank, which nbgrader leaves out. Rename it."
     if set(student) & set("*?["):
         return "nbgrader takes the folder's name for a pattern, because of *, ? or [. Rename it."
     if len(student) > MAX_NAME:

@@ -271,7 +271,7 @@ def picture(mime: str, data: str, allowance: Allowance) -> str | None:
         allowance: what the page may still hold.
 
     Returns:
-        None if it is no PNG, JPEG or GIF, or too large to be shown.
+        None if it is no PNG, JPEG or GIF, moves, or is too large to be shown.
     """
     if mime not in FORMATS or len(data) > MAX_PICTURE:
         return None
@@ -279,6 +279,8 @@ def picture(mime: str, data: str, allowance: Allowance) -> str | None:
         decoded = base64.b64decode(data)
         with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(decoded), formats=[FORMATS[mime]]) as seen:
             pixels = seen.width * seen.height  # the file's head says it; nothing is decoded
+            if getattr(seen, "is_animated", False):  # Attack: a thousand frames, each as large as the first
+                return None
     except (binascii.Error, ValueError, OSError, SyntaxError, Image.DecompressionBombError):
         return None
     if pixels > MAX_PIXELS or not (allowance.take("pixels", pixels) and allowance.take("pictures", len(data))):

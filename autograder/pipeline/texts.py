@@ -19,6 +19,7 @@ ACTIVE = r"\[]*_#<>!|"  # in Markdown or HTML
 BRACKETS = str.maketrans("<>", "__")
 UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"  # for a character in a note, whose lines are no names of files
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which begins what a spreadsheet would compute
+LATER = re.compile(r'(;[\s"]*+)(?=[=+@-])')  # where it is set to a language in which a semicolon parts fields
 
 
 def encodable(text: str) -> str:
@@ -65,10 +66,12 @@ def in_table(value: Any) -> Any:
     """A field of a CSV file.
 
     Returns:
-        the value as it is; a text without what a terminal would obey, and with an apostrophe before it if a spreadsheet
-        would compute with it.
+        the value as it is; a text without what a terminal would obey, and with an apostrophe before what a spreadsheet
+        would compute with, also if it begins a field at each semicolon.
     """
-    return "'" * value.startswith(FORMULA) + printable(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return LATER.sub(r"\1'", "'" * value.startswith(FORMULA) + printable(value))
 
 
 def without_tags(name: str) -> str:
@@ -80,5 +83,6 @@ def without_tags(name: str) -> str:
 
 
 def letters(name: str) -> str:
-    """What two spellings of one name have in common: small letters and digits, composed as Unicode composes them."""
-    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name).casefold())
+    """What two spellings of one name have in common: small letters with their marks, and digits, composed."""
+    composed = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(c for c in composed if c.isalnum() or unicodedata.category(c).startswith("M"))  # M: vowel signs

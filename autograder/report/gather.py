@@ -175,14 +175,13 @@ def _hand_in(course: Path, folder: Path, points: dict[str, float], before: list[
 
 def _texts(cells: Iterable[Any]) -> dict[str, str]:
     """The texts of the code cells that a student may write in, by grade_id; those of one's own together."""
-    texts: dict[str, str] = {}
+    texts: dict[str, list[str]] = {}
     for cell in cells:
         about = cell.metadata.get("nbgrader", {})
         if cell.cell_type == "code" and not about.get("locked"):
             name = about.get("grade_id") or OWN
-            source = "".join(cell.source)  # one text, or lines
-            texts[name] = f"{texts[name]}\n{source}" if name in texts else source
-    return texts
+            texts.setdefault(name, []).append("".join(cell.source))  # one text, or lines
+    return {name: "\n".join(sources) for name, sources in texts.items()}
 
 
 def _points(connection: Connection, lab: str) -> dict[str, dict[str, float]]:
