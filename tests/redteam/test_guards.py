@@ -931,8 +931,8 @@ print('STO' 'LEN', count, block)
 @pytest.mark.parametrize("kind", BOTH)
 def test_memory_of_programs_that_share_none_with_the_parent(parents: Parents, used, tmp_path: Path, kind: str) -> None:
     """parent.py takes what a kernel inherited off once; taken off each process, programs would have it for nothing."""
-    once = "taken = sum(processes.memory(one) for one in each) - self.inherited"
-    each = "taken = sum(max(0, processes.memory(one) - self.inherited) for one in each)"
+    once = "taken = sum(processes.memory(process) for process in each) - self.inherited"
+    each = "taken = sum(max(0, processes.memory(process) - self.inherited) for process in each)"
     for edits in ((), (("parent.py", f"            {once}\n", f"            {each}\n"),)):
         used(parents.light(kind, *edits))
         said = attempt(tmp_path, Guard("", [], STARTED, limits={"memory_mb": 500, "processes": 60}))
