@@ -401,7 +401,9 @@ class Exercise:
         assert self.drawn is not None
         case = self.drawn(dict(sizes), rng)
         named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
-        differentiate = case.differentiate or any(criterion.key == "gradients" for criterion in self.criteria)
+        compared = any(criterion.key == "gradients" for criterion in self.criteria)
+        ordinary = case.single and case.dtype == "float64" and case.steps is None and not case.refuses
+        differentiate = case.differentiate or (compared and ordinary)
         label = f"{case.label}, {named}".removeprefix(", ")
         return replace(case, label=label, sizes=dict(sizes), differentiate=differentiate)
 
