@@ -232,7 +232,7 @@ def _storage(tensor: torch.Tensor) -> int | None:
 
 def _lies_in(tensor: torch.Tensor, arrays: list[np.ndarray]) -> bool:
     """Whether a tensor may be a view of one of some arrays."""
-    return bool(arrays) and any(np.may_share_memory(tensor.detach().numpy(), given) for given in arrays)
+    return any(np.may_share_memory(tensor.detach().numpy(), given) for given in arrays)
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -23,12 +23,8 @@ MAX_TRACED = 200_000  # numbers on the way that are reported of one call
 MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 # Where torch keeps an operation's code: in terms of other operations, and for each kind of tensor on the CPU.
 IN_TERMS_OF_OTHERS = ("CompositeImplicitAutograd", "CompositeImplicitAutogradNestedTensor", "CompositeExplicitAutograd")
-BACKENDS = (
-    *IN_TERMS_OF_OTHERS,
-    "CPU",
-    "MkldnnCPU",
-    *(f"{kind}CPU" for kind in ("NestedTensor", "Sparse", "SparseCsr", "Quantized")),
-)
+OF_CPU = ("CPU", "MkldnnCPU", "NestedTensorCPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU")
+BACKENDS = (*IN_TERMS_OF_OTHERS, *OF_CPU)
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 AGAIN = 0.5  # seconds from one interrupt to the next
 WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
