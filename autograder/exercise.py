@@ -383,9 +383,15 @@ class Exercise:
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         for i, case in reversed([*enumerate(drawn)]):
             if not self._hides(case) and (changed := with_outlier(case)) is not case:
-                drawn[i] = replace(changed, differentiate=False)
+                drawn[i] = changed
                 break
-        return cases + drawn
+        return cases + [replace(case, differentiate=self._differentiates(case)) for case in drawn]
+
+    def _differentiates(self, case: Case) -> bool:
+        """Whether the gradients of a drawn case are compared: wherever its numbers are not extreme."""
+        compared = any(criterion.key == "gradients" for criterion in self.criteria)
+        ordinary = case.single and case.dtype == "float64" and case.steps is None and not case.refuses
+        return case.differentiate or (compared and ordinary)
 
     def _hides(self, case: Case) -> bool:
         """Whether a case has a mask or anything else that it may lack: what is hidden may be no outlier then."""
@@ -401,11 +407,7 @@ class Exercise:
         assert self.drawn is not None
         case = self.drawn(dict(sizes), rng)
         named = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)
-        compared = any(criterion.key == "gradients" for criterion in self.criteria)
-        ordinary = case.single and case.dtype == "float64" and case.steps is None and not case.refuses
-        differentiate = case.differentiate or (compared and ordinary)
-        label = f"{case.label}, {named}".removeprefix(", ")
-        return replace(case, label=label, sizes=dict(sizes), differentiate=differentiate)
+        return replace(case, label=f"{case.label}, {named}".removeprefix(", "), sizes=dict(sizes))
 
     @property
     def alters(self) -> bool:

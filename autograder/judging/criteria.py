@@ -195,8 +195,7 @@ def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
 
 def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[int]:
     """Those of some differentiated cases that decide: hidden ones, where any was differentiated."""
-    cases = comparison.cases
-    every = [i for i, c in enumerate(comparison.trial.cotangents) if c is not None and cases[i].sizes is None]
+    every = [i for i, case in enumerate(comparison.cases) if case.differentiate and case.sizes is None]
     hidden = [i for i in every if not comparison.cases[i].visible] or every
     return [i for i in differentiated if i in hidden]
 
