@@ -18,6 +18,14 @@ def descendants(pid: int | str) -> list[str]:
     return processes
 
 
+def ended(pid: int | str) -> bool:
+    """Whether a process has ended, be it that nobody has asked yet how."""
+    try:
+        return "\nState:\tZ" in Path("/proc", str(pid), "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def memory(pid: int | str, divided: bool = False) -> int:
     """Bytes of memory that a process has written to and no file lies behind.
 

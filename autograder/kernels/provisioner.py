@@ -24,7 +24,7 @@ from traitlets import Integer, default
 
 from autograder.kernels.cgroups import Group
 from autograder.kernels.launch import NOBODY, PORTS, Fork, WarmParent, remove, warm_parent
-from autograder.kernels.processes import descendants
+from autograder.kernels.processes import descendants, ended
 from autograder.kernels.relay import Relay
 
 NAME = "headroom-isolated"  # among jupyter_client's provisioners
@@ -32,6 +32,7 @@ PASSED_ON = ("LANG", "LC_ALL", "TZ", "NBGRADER_EXECUTION", "NBGRADER_VALIDATING"
 LIMITS = ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")
 MAX_FILES = 1000  # of a submission's folder
 MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel, its parts together; a larger one ends the kernel
+DYING_S = 2.0  # seconds that a process may take to end once it is killed
 MAX_WAITING = 8  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
 
 
@@ -185,7 +186,10 @@ class IsolatedProvisioner(LocalProvisioner):
                     self._warm.prepare(**self._wanted)
 
     def end_helpers(self) -> None:
-        """End all processes that the kernel has started, so that none answers in its place."""
+        """End all processes that the kernel has started, so that none answers in its place.
+
+        Attack: memory that they took, and that the system has not got back when the kernel is looked at again.
+        """
         if self._fork is None:
             return
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -194,6 +198,9 @@ class IsolatedProvisioner(LocalProvisioner):
                 for child in descendants(kernel):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(int(child), signal.SIGKILL)
+            until = time.monotonic() + DYING_S
+            while not all(map(ended, descendants(kernel))) and time.monotonic() < until:
+                time.sleep(0.01)
 
     def notes(self) -> list[str]:
         """What the kernel noted about itself since the last call; written by the kernel, so possibly not true."""

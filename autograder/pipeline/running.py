@@ -164,6 +164,8 @@ class Cells:
             cell.outputs = [o for o in cell.get("outputs", []) if o.output_type != "error"]
             cell.outputs.append(new_output("error", ename="NotFinished", evalue=sentence, traceback=[sentence]))
             if self._kernel.is_there:
+                # Attack: processes that the cell has started go on, and cost the kernel while another cell runs.
+                self._kernel.end_helpers()
                 self.renew_if_gone(index)
             return
         for output in cell.outputs:
