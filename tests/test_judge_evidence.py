@@ -278,7 +278,7 @@ class LeavesGradientsOff(Gain):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [(Unset, {"start": np.ones(3)}), (LeavesGradientsOff, {"gradients_off": False})], ids=str
+    ("answer", "said"), [(Unset, {"start": np.ones(3)}), (LeavesGradientsOff, {"settings": []})], ids=str
 )
 def test_what_these_lies_earn_is_the_line_on_the_contract(answer, said):
     """As docs/security.md has it in its table."""

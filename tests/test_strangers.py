@@ -225,6 +225,21 @@ def gradients_off(model, ids, layer, head):
     return logits
 
 
+def in_the_dtype_of_its_queries(q, k):
+    torch.set_default_dtype(q.dtype)
+    return q @ k.transpose(-2, -1) / k.size(-1) ** 0.5
+
+
+def in_doubles(n_tokens):
+    torch.set_default_dtype(torch.float64)
+    return reference.causal_mask(n_tokens)
+
+
+def seeded(lengths, n_tokens):
+    torch.manual_seed(0)
+    return reference.padding_mask(lengths, n_tokens)
+
+
 def trains_all(model, ids, layer, head):
     logits = reference.ablate(model, ids, layer, head)
     model.requires_grad_(True)
@@ -319,6 +334,9 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
         ("scaled_dot_product_attention", without_hidden_keys, "The shape of weights is"),
         ("shifted_cross_entropy", one_loss_for_each_text, "The shape of the result is (2,) where () is right"),
         ("ablate", gradients_off, "gradients stay switched off after the call"),
+        ("attention_scores", in_the_dtype_of_its_queries, "PyTorch's default dtype is another after the call"),
+        ("causal_mask", in_doubles, "PyTorch's default dtype is another after the call"),
+        ("padding_mask", seeded, "PyTorch's random numbers are seeded by the call"),
         ("ablate", trains_all, "`embed.weight.requires_grad` of the model is changed by the call"),
         ("ablate", another_parameter, "`unembed.weight` (as an object) of the model is changed by the call"),
         ("ablate", keeps_the_ids, "`ids` of the model is changed by the call"),

@@ -17,6 +17,13 @@ from autograder.judging.wording import difference
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
 
+SETTINGS = {  # that a call has left otherwise → a sentence
+    "device": "PyTorch's default device is another after the call",
+    "dtype": "PyTorch's default dtype is another after the call",
+    "gradients": "gradients stay switched off after the call",
+    "seed": "PyTorch's random numbers are seeded by the call, for the whole program",
+}
+
 
 @dataclass(frozen=True)
 class Repetition:
@@ -108,7 +115,7 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
 
 
 def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
-    """What the first calls have shown: a changed input, gradients left off, or, if nothing else, another dtype."""
+    """What the first calls have shown: a changed input, a changed setting, or, if nothing else, another dtype."""
     run, sentences, changes = comparison.run, list[str](), False
     for case, outcome, changed, expected in zip(
         comparison.cases, run.outcomes, run.changed, comparison.expected, strict=True
@@ -118,13 +125,18 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
         if changed and not changes:
             changes = True
             sentences.append(f"{changed} is changed by the call ({case.label})")
-        if outcome.gradients_off and not sentences:
-            sentences.append(f"gradients stay switched off after the call ({case.label})")
+        if (left := _setting_left(outcome)) and not sentences:
+            sentences.append(f"{left} ({case.label})")
         if narrower and not before and not sentences:
             sentences.append(f"float64 in, {min(narrower)} out ({case.label})")
         if (ids := _no_ids(outcome, expected)) and not before and not sentences:
             sentences.append(f"what should be int64 is {ids} ({case.label})")
     return sentences
+
+
+def _setting_left(outcome: Outcome) -> str:
+    """A setting that a call has left otherwise, as a sentence; "" where there is none."""
+    return next((sentence for name, sentence in SETTINGS.items() if name in outcome.settings), "")
 
 
 def _no_ids(outcome: Outcome, expected: Any) -> str:
@@ -302,12 +314,14 @@ def _in_double(comparison: Comparison, i: int) -> bool:
 
 
 def _differ_in_float32(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
-    """What differs in float32: results must be float32 and much the same."""
+    """What differs in float32: results must be float32 and much the same, and the default dtype stay what it is."""
     sentences = []
     for i, outcome in seen:
         first, label = comparison.run.outcomes[i].output, comparison.cases[i].label
         assert first is not None
-        if outcome.output is None:
+        if left := _setting_left(outcome):
+            sentences.append(f"{left} ({label})")
+        elif outcome.output is None:
             sentences.append(f"in float32 it {difference(outcome.error)} ({label})")
         elif _has_floats(comparison.cases[i]) and "float64" in outcome.dtypes:
             sentences.append(f"float32 in, float64 out ({label})")
@@ -321,6 +335,8 @@ def _differ_in_float64(comparison: Comparison, seen: Sequence[tuple[int, Outcome
     for i, outcome in seen:
         first, label = comparison.run.outcomes[i].output, comparison.cases[i].label
         assert first is not None
+        if left := _setting_left(outcome):
+            return [f"{left} ({label})"]
         if outcome.output is None:
             return [f"in float64, where PyTorch's default is float32, it {difference(outcome.error)} ({label})"]
         if narrower := NARROW & {*outcome.dtypes}:

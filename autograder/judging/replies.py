@@ -50,7 +50,7 @@ class Outcome:
         called: the names of torch's functions, where the task forbids some.
         traced: all numbers that were computed on the way, where they were asked for.
         printed: what the code printed.
-        gradients_off: whether the code has switched gradients off and left them so.
+        settings: which of PyTorch's settings the call has left otherwise, as the probe calls them.
         changed: which input is another after a call that is made again.
         rewritten: whether such a call has changed what an earlier one returned.
     """
@@ -67,7 +67,7 @@ class Outcome:
     called: frozenset[str] = frozenset()
     traced: np.ndarray | None = None
     printed: str = ""
-    gradients_off: bool = False
+    settings: tuple[str, ...] = ()
     changed: int | None = None
     rewritten: bool = False
 
@@ -121,7 +121,7 @@ def outcome(reply: Reply, several: bool) -> Outcome:
         called=frozenset(_names(reply.get("called", []))),
         traced=arrays([reply.get("traced")])[0],
         printed=printed,
-        gradients_off=reply.get("gradients_off") is True,
+        settings=_names(reply.get("settings", [])),
         changed=changed if type(changed := reply.get("changed")) is int and 0 <= changed < probe.MAX_NAMES else None,
         rewritten=reply.get("rewritten") is True,
     )

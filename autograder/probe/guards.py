@@ -25,6 +25,14 @@ MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 IN_TERMS_OF_OTHERS = ("CompositeImplicitAutograd", "CompositeImplicitAutogradNestedTensor", "CompositeExplicitAutograd")
 OF_CPU = ("CPU", "MkldnnCPU", "NestedTensorCPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU")
 BACKENDS = (*IN_TERMS_OF_OTHERS, *OF_CPU)
+SEED = 73_856_093  # of PyTorch's random numbers: one that the student's code will hardly choose itself
+# What holds for the whole process and is the user's to choose: no call may leave another.
+SETTINGS: dict[str, Callable[[], Any]] = {
+    "gradients": torch.is_grad_enabled,
+    "dtype": torch.get_default_dtype,
+    "device": torch.get_default_device,
+    "seed": torch.initial_seed,
+}
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 AGAIN = 0.5  # seconds from one interrupt to the next
 WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
@@ -193,6 +201,11 @@ def filled() -> Generator[None]:
         set_deterministic(before[0], warn_only=before[1])
 
 
+def settings() -> dict[str, Any]:
+    """The settings of the process as they are now."""
+    return {name: setting() for name, setting in SETTINGS.items()}
+
+
 def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
     printed = io.StringIO()
@@ -209,7 +222,9 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
                 filled(),
             ):
                 warnings.simplefilter("ignore")
-                torch.default_generator.manual_seed(0)  # manual_seed itself asks every kind of device, which takes 1 ms
+                torch.default_generator.manual_seed(
+                    SEED
+                )  # manual_seed itself asks every kind of device, which takes 1 ms
                 reply = work()
     except KeyboardInterrupt as stop:
         if not watchdog.barked:
