@@ -101,3 +101,22 @@ def test_queries_keys_and_values_have_the_colours_of_the_figures():
     assert {name: color.upper() for name, color in re.findall(r"--headroom-([qkv]):\s*(#\w+)", css)} == {
         name: COLORS[name] for name in "qkv"
     }
+
+
+REPOSITORY = Path(__file__).parents[1]
+OWN = {  # style sheet → what may begin its selectors; of a widget, its name
+    "kernel/kernel.css": {".headroom-widget", ".headroom-frame"},
+    "static/start.css": {".headroom-start", ".jp-RenderedMarkdown", "#filebrowser"},
+}
+SHEETS = sorted(
+    [*REPOSITORY.glob("headroom/widgets/*/*.css"), *REPOSITORY.glob("jupyter/labextensions/*/static/*.css")]
+)
+
+
+@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: "/".join(sheet.parts[-2:]))
+def test_a_style_sheet_is_about_its_own_elements_alone(sheet: Path) -> None:
+    """JupyterLab is one page: what the course map's sheet says of a name held for a widget's part of that name."""
+    text = re.sub(r"/\*.*?\*/|@[^;{]*[;{]", "", sheet.read_text(encoding="utf-8"), flags=re.DOTALL)
+    selectors = [one.strip() for many in re.findall(r"([^{}]+)\{", text) for one in re.split(r",(?![^(]*\))", many)]
+    own = OWN.get("/".join(sheet.parts[-2:]), {f".headroom-{sheet.parent.name.replace('_', '-')}"})
+    assert selectors and [one for one in selectors if re.split(r"[\s:>\[]|(?<=.)\.", one)[0] not in own] == []
