@@ -31,12 +31,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
         n_target: int = 0,
         offset: float = 0.0,
         ids: tuple[int, int] | None = None,
+        close: bool = False,
         refuses: bool = False,
         **kwargs: Any,
     ) -> Case:
         """One batch.
 
         ends: for each row, how many tokens it has with its end token; None: more than it may have.
+        close: whether all logits but those of the end lie within hundredths of each other.
         refuses: whether the model raises an error for a text that was written on when it was complete.
         """
         batch, n_target = len(ends), n_target or int(source.choice([7, 8, 9]))
@@ -55,12 +57,15 @@ def cases(rng: np.random.Generator) -> list[Case]:
             while place != 1 and len({int((rows[row, 0] + before[0, i]).argmax()) for i in firsts}) < len(firsts):
                 rows[row, 0] = 2 * source.normal(size=n_target)
                 rows[row, 0, end] = -SURE
+        if close:
+            rows, before = np.where(abs(rows) < SURE, 1e-3 * rows, rows), 1e-3 * before
         model = {"$make": "next_logits", "rows": rows + offset, "before": before}
         model |= {"end": end, "most": max_tokens} if refuses else {}
         when = ", ".join("never" if place is None else str(place) for place in ends)
         label = f"batch {batch}, rows end after {when} tokens, max_tokens {max_tokens}"
         label += f", {n_target} tokens to choose from" if n_target == MANY else ""
         label += f", logits about {offset:,.0f}" if offset else ""
+        label += ", close logits" if close else ""
         label += f", start={start}, end={end}" if ids else ""
         label += ", and next_logits takes no token too many" if refuses else ""
         return Case(tag, label, (model, start, end, max_tokens, batch), refuses=refuses, **kwargs)
@@ -75,7 +80,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("stop", visible, [2, 3], 7, visible=True),
         case("stop", rng, list(map(int, rng.permutation([1, 2, 4]))), 8),
         case("values", rng, [None] * 5, 4, offset=LARGE, single=False),
-        case("ends", rng, [3, 1, None], 4, offset=-LARGE, single=False),
+        case("values", rng, [None] * 3, 5, close=True),
+        case("ends", rng, [3, 1, None], 4, n_target=7, ids=(6, 0), offset=-LARGE, single=False),
         case("stop", rng, [2, 1], 3, n_target=MANY),
         case("limit", rng, [None, None, 1, None, None], 1),
         case("limit", rng, [4], 4),
@@ -84,7 +90,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("n_target", least=4, most=9), Axis("max_tokens", most=6, long=70))
+AXES = (Axis("batch", most=4), Axis("n_target", least=4, most=9), Axis("max_tokens", most=6, long=130))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
@@ -134,7 +140,7 @@ def variation(build: None, inputs: Inputs, weights: Weights, slips: frozenset[st
     while tokens.size(1) <= most or "no_limit" in slips:
         if not slips & {"never_stops", "cut_off"} and (ended.any() if "stops_with_the_first" in slips else ended.all()):
             break
-        if tokens.size(1) > 100:
+        if tokens.size(1) > 200:
             raise RuntimeError("without end")
         logits = next_logits(tokens[:, -1:] if "last_token_only" in slips else tokens)  # (batch, t, n_target)
         if "over_tokens" in slips:
