@@ -76,6 +76,7 @@ class Case:
         build: positional arguments of the constructor; None where the target is a function.
         visible: whether its numbers may be shown.
         differentiate: whether gradients are compared too.
+        beside: whether those can only show a fault, and decide nothing: the exercise did not ask for them.
         dtype: "float64" or "float32".
         single: whether a case in float64 is tried in float32 too; False where its numbers are too extreme for that.
         steps: the call is made in turns: the first input is cut along its tokens (axis 1) into pieces of these
@@ -97,6 +98,7 @@ class Case:
     build: Build | None = None
     visible: bool = False
     differentiate: bool = False
+    beside: bool = False
     dtype: str = "float64"
     single: bool = True
     steps: tuple[int, ...] | None = None
@@ -145,6 +147,16 @@ def with_outlier(case: Case, factor: float = 1000.0) -> Case:
             label = f"{case.label}, one row {factor:,.0f} times as large"
             return replace(case, inputs=tuple(inputs), label=label, single=False)
     return case
+
+
+def differentiated(case: Case) -> Case:
+    """The same case with its gradients compared beside the result, unless its numbers are extreme, or a row is 0."""
+    numbers = [np.atleast_1d(v) for v in case.inputs if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+    extreme = case.scale != 1.0 or any(
+        abs(value).max(initial=0) > 100 or not np.any(value, axis=-1).all() for value in numbers
+    )
+    ordinary = case.single and case.dtype == "float64" and case.steps is None and not case.refuses and not extreme
+    return replace(case, differentiate=case.differentiate or ordinary, beside=True)
 
 
 @dataclass(frozen=True)
@@ -385,13 +397,11 @@ class Exercise:
             if not self._hides(case) and (changed := with_outlier(case)) is not case:
                 drawn[i] = changed
                 break
-        return cases + [replace(case, differentiate=self._differentiates(case)) for case in drawn]
-
-    def _differentiates(self, case: Case) -> bool:
-        """Whether the gradients of a drawn case are compared: wherever its numbers are not extreme."""
-        compared = any(criterion.key == "gradients" for criterion in self.criteria)
-        ordinary = case.single and case.dtype == "float64" and case.steps is None and not case.refuses
-        return case.differentiate or (compared and ordinary)
+        if not any(criterion.key == "gradients" for criterion in self.criteria):
+            return cases + drawn
+        return [case if case.differentiate or case.visible else differentiated(case) for case in cases] + [
+            differentiated(case) for case in drawn
+        ]
 
     def _hides(self, case: Case) -> bool:
         """Whether a case has a mask or anything else that it may lack: what is hidden may be no outlier then."""

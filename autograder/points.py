@@ -5,7 +5,7 @@ is explained costs the line that it breaks, whether it has a name or not, each f
 what is not explained costs a line more than what is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from autograder.exercise import Criterion
@@ -20,6 +20,7 @@ def charged(
     apart: Sequence[Result] | None,
     slips: Sequence[Sequence[str]],
     uses_all: bool,
+    misshapen: Set[str] = frozenset(),
 ) -> list[Result]:
     """The results, with those marked as spared that fail only along with the ones that are lost.
 
@@ -29,6 +30,7 @@ def charged(
         apart: the same, judged as if what is explained were right; None where nothing is explained.
         slips: of each slip that is explained, the criteria it breaks by itself; empty where nobody said.
         uses_all: whether the result depends on every input and parameter that it should depend on.
+        misshapen: the criteria of the cases whose results are missing or have another shape.
     """
     shares = {criterion.key: criterion.share for criterion in criteria}
     failing = {c.key for c, result in zip(criteria, results, strict=True) if not result.holds}
@@ -40,8 +42,8 @@ def charged(
     def more(lost: set[str]) -> set[str]:
         return lost | set([key for key in weightiest if key not in lost][:1])
 
+    base = max((c for c in criteria if c.key not in ALONE), key=lambda c: c.share)
     if apart is None:
-        base = max((c for c in criteria if c.key not in ALONE), key=lambda c: c.share)
         lost = failing & ALONE
         follow = [key for key in weightiest if key not in ALONE]
         # What goes wrong only where a line asks for more than the others do is that line's own.
@@ -56,6 +58,8 @@ def charged(
             lost = more(lost)
         if not uses_all and not all(costs):
             lost = more(lost)
+    if misshapen and misshapen <= lost - {base.key}:  # it runs, but where a line that is lost asks for more
+        lost.discard("shape")
     if lost >= shares.keys() - ALONE:  # nothing is left that the gradients could be those of
         lost |= failing
     note = "follows from what is recognised above" if apart is not None else "may follow from the lines that are lost"

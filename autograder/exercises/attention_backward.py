@@ -158,9 +158,9 @@ MISTAKES = (
         change="d_scores = d_weights",
         costs=("values", "mask"),
     ),
-    SOFTMAX_BACKWARD.known("no_row_term", "values", "mask", change="d_scores = weights * d_weights"),
-    SOFTMAX_BACKWARD.known("diagonal", "values", "mask", change="d_scores = weights * d_weights * (1 - weights)"),
-    SOFTMAX_BACKWARD.known("plus", "values", "mask", change="row_terms = -row_terms"),
+    SOFTMAX_BACKWARD.known("no_row_term", "values", change="d_scores = weights * d_weights"),
+    SOFTMAX_BACKWARD.known("diagonal", "values", change="d_scores = weights * d_weights * (1 - weights)"),
+    SOFTMAX_BACKWARD.known("plus", "values", change="row_terms = -row_terms"),
     SOFTMAX_BACKWARD.known("over_queries", change=(OVER.format("-2"), OVER.format("1"))),
     mistake(
         "attention_backward.recomputed",

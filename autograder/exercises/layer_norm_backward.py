@@ -167,6 +167,7 @@ MISTAKES = (
         "out = γ y + β. Which gradient reaches y?",
         slot="gamma",
         change="g = d_out",
+        costs=("values",),
     ),
     mistake(
         "layer_norm_backward.no_deviation",

@@ -130,19 +130,19 @@ MISTAKES = (
         mean_square = x.var(-1, keepdim=True, correction=0)
         normalised_values = (x - mean(x, -1)) / root_mean_square
         """,
-        costs=("values", "small"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.variance",
         "Distances from what are squared in the definition?",
         change="mean_square = x.var(-1, keepdim=True, correction=0)",
-        costs=("values", "small"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.only_centred_above",
         "Compare the numerator of the definition with yours.",
         change="normalised_values = (x - mean(x, -1)) / root_mean_square",
-        costs=("values", "small"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.squared_mean",
@@ -153,7 +153,7 @@ MISTAKES = (
         "rms_norm.summed",
         "What stands before the sum in the definition?",
         change="mean_square = square(x).sum(-1, keepdim=True)",
-        costs=("values", "small"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.unbiased",
@@ -177,7 +177,7 @@ MISTAKES = (
         "rms_norm.no_root",
         "Compare the unit of what you divide by with the unit of x.",
         change="root_mean_square = mean_square + eps",
-        costs=("values", "small"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.not_divided",
@@ -224,13 +224,13 @@ MISTAKES = (
         normalised_values = gamma * x / root_mean_square
         return normalised_values
         """,
-        costs=("values", "small"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.no_gamma",
         "Follow γ through `forward`.",
         change="return normalised_values",
-        costs=("values", "gradients"),
+        costs=("values",),
     ),
     mistake(
         "rms_norm.detached",

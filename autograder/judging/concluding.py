@@ -9,7 +9,7 @@ from autograder import points, probe
 from autograder.exercise import Mistake
 from autograder.judging.asking import Run, without_result
 from autograder.judging.comparing import Comparison, differing, gradient_gaps, near
-from autograder.judging.criteria import Grounds, judge_apart, judge_by_response, judge_criteria, properties
+from autograder.judging.criteria import Grounds, judge_apart, judge_by_response, judge_criteria, misshapen, properties
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.matching import compare, unread
 from autograder.judging.observing import follow_stages, locate, observe
@@ -88,7 +88,8 @@ def _charge(grounds: Grounds, results: list[Result]) -> tuple[list[Result], tupl
     if cause and (grounds.repetition.in_training or _learns(grounds)):
         named = tuple(mistake.in_evaluation() for mistake in named)
     mistakes = signs + named
-    return points.charged(criteria, results, apart, cause.slips if cause else (), uses_all), mistakes
+    slips, odd = cause.slips if cause else (), misshapen(comparison)
+    return points.charged(criteria, results, apart, slips, uses_all, odd), mistakes
 
 
 def _learns(grounds: Grounds) -> bool:

@@ -1,11 +1,11 @@
 """Each criterion of an exercise: whether it holds, and a note."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from autograder.exercise import Criterion, Mistake
+from autograder.exercise import Case, Criterion, Mistake
 from autograder.judging.comparing import Comparison, agrees, all_gradient_gaps
 from autograder.judging.explaining import RAISES, Cause, recognise_signs
 from autograder.judging.matching import role_names, unread
@@ -160,24 +160,35 @@ def _shape(comparison: Comparison) -> tuple[bool, str]:
     run, exercise = comparison.run, comparison.trial.exercise
     if run.too_many:
         return False, f"it returns {with_article(run.too_many)}; it should return {exercise.returns}"
+    return next(((False, note) for _, note in _misshapen(comparison)), (True, ""))
+
+
+def misshapen(comparison: Comparison) -> set[str]:
+    """The criteria of the cases whose results are missing or have another shape."""
+    return {case.tag for case, _ in _misshapen(comparison)}
+
+
+def _misshapen(comparison: Comparison) -> Iterator[tuple[Case, str]]:
+    """The cases whose results are missing or have another shape, each with a note."""
+    run, exercise = comparison.run, comparison.trial.exercise
     for i, (case, outcome) in enumerate(zip(comparison.cases, run.outcomes, strict=True)):
         wanted = comparison.trial.shapes(i)
         if outcome.error and case.refuses:
             continue
         if outcome.error:
-            return False, f"raises {outcome.error.type}" + (f" for {case.label}" if case.visible else "")
-        if outcome.shapes is None:
+            yield case, f"raises {outcome.error.type}" + (f" for {case.label}" if case.visible else "")
+        elif outcome.shapes is None:
             instead = in_place_of_result(outcome.type)
-            return False, f"should return {exercise.returns}; returns {instead}".rstrip(".")
-        if len(outcome.shapes) != len(wanted):
+            yield case, f"should return {exercise.returns}; returns {instead}".rstrip(".")
+        elif len(outcome.shapes) != len(wanted):
             n_results = len(outcome.shapes)
             count = "one result" if n_results == 1 else f"{n_results} results"
-            return False, f"returns {count}; should return {exercise.returns}"
-        for name, shape, right in zip(exercise.parts or ("a result",), outcome.shapes, wanted, strict=True):
-            if shape != right:
-                remedy = f", should be {right}" if case.visible else f"; it should be {exercise.returns}"
-                return False, f"{name} has shape {shape}{remedy}"
-    return True, ""
+            yield case, f"returns {count}; should return {exercise.returns}"
+        else:
+            for name, shape, right in zip(exercise.parts or ("a result",), outcome.shapes, wanted, strict=True):
+                if shape != right:
+                    remedy = f", should be {right}" if case.visible else f"; it should be {exercise.returns}"
+                    yield case, f"{name} has shape {shape}{remedy}"
 
 
 def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
@@ -195,7 +206,7 @@ def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
 
 def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[int]:
     """Those of some differentiated cases that decide: hidden ones, where any was differentiated."""
-    every = [i for i, case in enumerate(comparison.cases) if case.differentiate and case.sizes is None]
+    every = [i for i, case in enumerate(comparison.cases) if case.differentiate and not case.beside]
     hidden = [i for i in every if not comparison.cases[i].visible] or every
     return [i for i in differentiated if i in hidden]
 
