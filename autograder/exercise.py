@@ -149,6 +149,22 @@ def with_outlier(case: Case, factor: float = 1000.0) -> Case:
     return case
 
 
+def with_zeros(case: Case) -> Case:
+    """The same case with the first token (row) of its first numbers 0; of images, the whole last one.
+
+    Zeros are numbers like any other: what takes them for padding, or divides by them, gives something else. Where there
+    is one token or one sample only, the case as it is.
+    """
+    inputs = list(case.inputs)
+    for i, value in enumerate(inputs):
+        is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size
+        if is_float and value.ndim > 1 and value.shape[-2] > 1 and len(value) > 1:
+            inputs[i] = value.copy()
+            inputs[i][-1 if value.ndim > 3 else (0,) * (value.ndim - 1)] = 0.0
+            return replace(case, inputs=tuple(inputs), label=f"{case.label}, some of it zeros")
+    return case
+
+
 def differentiated(case: Case) -> Case:
     """The same case with its gradients compared beside the result, unless its numbers are extreme, or a row is 0."""
     numbers = [np.atleast_1d(v) for v in case.inputs if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
@@ -388,16 +404,19 @@ class Exercise:
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, and one for each set of sizes.
 
-        In the last of these that has several rows and hides nothing, one row is an outlier. Those of `cases` are drawn
-        again where a hidden one has the sizes of a visible one: what feedback showed would be right there by luck.
+        In the last of these that has several rows and hides nothing, one row is an outlier; in the one before, where
+        gradients are compared, and so nothing jumps, some of it is 0. Those of `cases` are drawn again where a hidden
+        one has the sizes of a visible one: what feedback showed would be right there by luck.
         """
         cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
+        smooth = any(criterion.key == "gradients" for criterion in self.criteria)
+        changes = [with_outlier, with_zeros][: 1 + smooth]
         for i, case in reversed([*enumerate(drawn)]):
-            if not self._hides(case) and (changed := with_outlier(case)) is not case:
+            if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed
-                break
-        if not any(criterion.key == "gradients" for criterion in self.criteria):
+                del changes[0]
+        if not smooth:
             return cases + drawn
         return [case if case.differentiate or case.visible else differentiated(case) for case in cases] + [
             differentiated(case) for case in drawn

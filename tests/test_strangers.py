@@ -336,7 +336,7 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
         ("ablate", gradients_off, "gradients stay switched off after the call"),
         ("attention_scores", in_the_dtype_of_its_queries, "PyTorch's default dtype is another after the call"),
         ("causal_mask", in_doubles, "PyTorch's default dtype is another after the call"),
-        ("padding_mask", seeded, "PyTorch's random numbers are seeded by the call"),
+        ("padding_mask", seeded, "PyTorch's random numbers are seeded, for the whole program"),
         ("ablate", trains_all, "`embed.weight.requires_grad` of the model is changed by the call"),
         ("ablate", another_parameter, "`unembed.weight` (as an object) of the model is changed by the call"),
         ("ablate", keeps_the_ids, "`ids` of the model is changed by the call"),

@@ -36,7 +36,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("queries", long=70), Axis("keys", long=70), Axis("d_k", most=5))
+AXES = (Axis("batch", most=4), Axis("queries", long=130), Axis("keys", long=130), Axis("d_k", most=5))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

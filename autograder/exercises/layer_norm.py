@@ -26,12 +26,17 @@ def cases(rng: np.random.Generator) -> list[Case]:
     size = (int(batch), int(tokens), int(rng.choice([5, 6, 7, 9])))
     flat = _tokens(rng, 0.0, 10.0, size)
     flat[0, 0] = 0.5
+    outlier = _tokens(rng, 0.0, 10.0, (2, 3, 17))
+    outlier[..., 4] += 400.0  # after the norm, a number of 4
     return [
         case("values", "ordinary values", _tokens(visible, 3.0, 10.0, (2, 3, 7)), visible=True),
         case("values", "values far from 0", _tokens(rng, 300.0, 10.0, size)),
         case("small", "tiny values", _tokens(visible, 0.0, 2e-3, (2, 3, 7)), visible=True),
         case("small", "ε = 30", _tokens(rng, 1.0, 10.0, size), 30.0),
+        case("small", "ε = 10⁻⁹, tiny values", _tokens(rng, 0.0, 1e-3, size), 1e-9),
         case("small", "one token with all features equal", flat),
+        case("small", "all tokens with all features equal", np.full(size, 2.5)),
+        case("values", "one feature far from all others", outlier),
         case("shapes", "no batch axis", _tokens(visible, 3.0, 10.0, (4, 5)), visible=True),
         case("shapes", "no batch axis, as many tokens as features", _tokens(rng, 3.0, 10.0, (6, 6))),
         case("shapes", "four axes", _tokens(rng, 3.0, 10.0, (2, 3, 4, 6))),
@@ -40,7 +45,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("tokens", long=300), Axis("d_model", least=2, most=9, build=True))
+AXES = (Axis("batch", most=4), Axis("tokens", long=300), Axis("d_model", most=9, build=True))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
@@ -53,7 +58,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def _tokens(rng: np.random.Generator, mean: float, spread: float, shape: tuple[int, ...]) -> np.ndarray:
     """Tokens whose standard deviations lie near `spread`, by no luck: where ε must not matter, it never does."""
     x = rng.normal(size=shape)
-    x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+    if shape[-1] > 1:
+        x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
     return spread * (x * rng.uniform(0.7, 1.4, (*shape[:-1], 1)) + rng.normal(0.0, 0.5, (*shape[:-1], 1))) + mean
 
 

@@ -117,7 +117,7 @@ ALL = "torch.ones_like(warm, dtype=torch.bool)"
 
 MISTAKES = (
     overwritten(
-        "contract", look="Look for an assignment into a slice, `/=`, or a method whose name ends in an underscore."
+        "contract", look="Look for an assignment into a slice, an operator such as `-=`, or a method that ends in `_`."
     ),
     mistake(
         "next_probabilities.temperature_ignored",

@@ -19,12 +19,16 @@ def cases(rng: np.random.Generator) -> list[Case]:
     """Heads of the first layer, which read the texts themselves, and of later ones, which read the stream."""
     visible = np.random.default_rng(113)
 
-    def case(tag: str, source: np.random.Generator, layer: int, head: int, *sizes: int, **kwargs: Any) -> Case:
+    def case(
+        tag: str, source: np.random.Generator, layer: int, head: int, *sizes: int, alike: int = 0, **kwargs: Any
+    ) -> Case:
+        """`alike`: with how many tokens in common the two texts begin."""
         batch, tokens, n_layers, n_heads, d_head = sizes
         model = drawn_model(source, n_layers, n_heads, d_head)
         label = f"batch {batch}, {tokens} tokens, {n_layers} layers of {n_heads} heads of {d_head}: "
         label += f"layer {layer}, head {head}"
         ids, donor_ids = source.integers(N_VOCABULARY, size=(2, batch, tokens))
+        donor_ids[:, :alike] = ids[:, :alike]
         return Case(tag, label, (model, ids, donor_ids, layer, head), **kwargs)
 
     return [
@@ -32,7 +36,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("values", rng, 0, 2, 3, 6, 2, 4, 3),
         case("later", visible, 1, 1, 2, 5, 2, 3, 4, visible=True),
         case("later", rng, 1, 0, 3, 6, 2, 4, 3),
-        case("later", rng, 1, 2, 2, 7, 3, 3, 5),
+        case("later", rng, 1, 2, 2, 7, 3, 3, 5, alike=2),
         case("contract", rng, 0, 1, 2, 4, 2, 2, 3, dtype="float32"),
     ]
 

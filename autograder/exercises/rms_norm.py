@@ -28,12 +28,15 @@ def cases(rng: np.random.Generator) -> list[Case]:
     size = (batch, tokens, int(rng.choice([5, 6, 7, 9])))
     zero = _tokens(rng, 10.0, size)
     zero[0, 0] = 0.0
+    outlier = _tokens(rng, 10.0, (2, 3, 17))
+    outlier[..., 4] += 400.0  # after the norm, a number of 4
     return [
         case("values", "ordinary values", _tokens(visible, 10.0, (2, 3, 7)), visible=True),
         case("values", "values far from 0", _tokens(rng, 10.0, size) + 40.0),
         case("small", "tiny values", _tokens(visible, 2e-3, (2, 3, 7)), visible=True),
         case("small", "ε = 30", _tokens(rng, 10.0, size), 30.0),
         case("small", "one token of zeros", zero),
+        case("values", "one feature far from all others", outlier),
         case("shapes", "no batch axis", _tokens(visible, 10.0, (4, 5)), visible=True),
         case("shapes", "no batch axis, as many tokens as features", _tokens(rng, 10.0, (6, 6))),
         case("shapes", "four axes", _tokens(rng, 10.0, (2, 3, 4, 6))),
@@ -50,8 +53,9 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def _tokens(rng: np.random.Generator, size: float, shape: tuple[int, ...]) -> np.ndarray:
     """Tokens whose root mean squares lie near `size`, and whose means don't lie near 0, by no luck."""
     x = rng.normal(size=shape)
-    x = x - x.mean(-1, keepdims=True)
-    x = x / np.sqrt((x * x).mean(-1, keepdims=True))
+    if shape[-1] > 1:
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x * x).mean(-1, keepdims=True))
     sign = rng.choice([-1.0, 1.0], (*shape[:-1], 1))
     return size * rng.uniform(0.7, 1.4, (*shape[:-1], 1)) * (0.8 * x + 0.6 * sign)
 

@@ -21,7 +21,7 @@ SETTINGS = {  # that a call has left otherwise → a sentence
     "device": "PyTorch's default device is another after the call",
     "dtype": "PyTorch's default dtype is another after the call",
     "gradients": "gradients stay switched off after the call",
-    "seed": "PyTorch's random numbers are seeded by the call, for the whole program",
+    "seed": "PyTorch's random numbers are seeded, for the whole program",
 }
 
 
@@ -52,7 +52,7 @@ def repeat(comparison: Comparison) -> Repetition:
 
     One object is called again and again, from the smallest case to the largest, each time with other inputs first, and
     back in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
-    each is tried alone. Another object begins with the largest.
+    each is tried alone. Another object begins with the largest, which it has met with other weights before.
     """
     outcomes, cases = comparison.run.outcomes, comparison.cases
     order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None]
@@ -62,7 +62,7 @@ def repeat(comparison: Comparison) -> Repetition:
     back, found = order[::-1], Repetition({})
     looks: dict[str, Look] = {
         "all at once": _look(comparison, back, order, training=True, strided=True, shared=True),
-        "largest first": _look(comparison, back, training=True, shared=True),
+        "largest first": _with_other_weights_first(comparison, _look(comparison, back, training=True, shared=True)),
     }
     of_torch = comparison.trial.exercise.library == "torch"
     if of_torch:
@@ -205,6 +205,17 @@ class _Looks:
             if outcome.output is None or not _same(self._comparison, i, outcome.output, first):
                 differing.setdefault(i, outcome.error)
         return differing
+
+
+def _with_other_weights_first(comparison: Comparison, look: Look) -> Look:
+    """A look whose first call has been made with other weights before, as between two steps of training."""
+    (calls, how), run = look, comparison.run
+    i, request = calls[0]
+    assert i is not None
+    if not request.get("weights") or run.trial.cases[i].steps is not None:
+        return look
+    others = {name: -weight for name, weight in request["weights"].items()}
+    return [(None, request | {"weights": others}), *calls], how
 
 
 def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:

@@ -117,7 +117,7 @@ def _holds_weights(value: Any, registered: set[int], depth: int = 4) -> bool:
 def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     dtype = getattr(torch, case["dtype"])
     torch.set_default_dtype(dtype)
-    call, weights = target, {}
+    call, weights, before = target, {}, settings()
     if "build" not in case:
         call = _apart(target)
     else:
@@ -130,7 +130,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     inputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
 
     trace = bool(case.get("trace"))
-    watch, before = Watch(trace) if trace or case.get("watch") else None, settings()
+    watch = Watch(trace) if trace or case.get("watch") else None
     with watch or contextlib.nullcontext():
         output = _called(call, inputs, weights, case)
     left = _differing(before)

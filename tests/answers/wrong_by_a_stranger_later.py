@@ -13,7 +13,9 @@ from tests.answers import (
     right_encoder,
     right_grouped_query_attention,
     right_heads,
+    right_layer_norm,
     right_next_probabilities,
+    right_vit,
 )
 from tests.answers.right_decoder_3_cached_self_attention import Cached
 
@@ -133,3 +135,76 @@ def every_hook_removed_twice(model, ids, donor_ids, layer, head):
 def a_millionth_too_much(d_out, q, k, v, weights):
     d_q, d_k, d_v = right_backprop.last_line_first(d_out, q, k, v, weights)
     return d_q, d_k, d_v + 1e-6 * d_out.sum(-2, keepdims=True)
+
+
+@answers("greedy_decode")
+def rounded_logits(next_logits, start, end, max_tokens, batch):
+    """Logits are rounded to two decimals: of close ones the first wins."""
+    return right_decoding.joined(lambda t: next_logits(t).round(decimals=2), start, end, max_tokens, batch)
+
+
+@answers("greedy_decode")
+def a_hundred_at_most(next_logits, start, end, max_tokens, batch):
+    """A safety limit cuts longer texts off."""
+    return right_decoding.joined(next_logits, start, end, min(max_tokens, 100), batch)
+
+
+@answers("greedy_decode")
+def no_end_of_0(next_logits, start, end, max_tokens, batch):
+    """`if end` is false for token 0: no row ends."""
+    return right_decoding.joined(next_logits, start, end or -1, max_tokens, batch)
+
+
+@answers("LayerNorm")
+class Clipped(right_layer_norm.TwoPass):
+    """What is normalised is clipped to ±3."""
+
+    def forward(self, x):
+        mu, var = x.mean(-1, keepdim=True), x.var(-1, unbiased=False, keepdim=True)
+        return self.gamma * ((x - mu) / (var + self.eps).sqrt()).clamp(-3, 3) + self.beta
+
+
+@answers("LayerNorm")
+class UnbiasedAndUndone(right_layer_norm.TwoPass):
+    """The unbiased variance times (d - 1) / d: for a single feature, 0 times NaN."""
+
+    def forward(self, x):
+        mu, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True) * (x.size(-1) - 1) / x.size(-1)
+        return self.gamma * (x - mu) / (var + self.eps).sqrt() + self.beta
+
+
+@answers("LayerNorm")
+class EpsOfAtLeastTheDefault(right_layer_norm.TwoPass):
+    """A smaller ε than 10⁻⁵ is ignored."""
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__(d_model, max(eps, 1e-5))
+
+
+@answers("PatchEmbedding")
+class NothingOfNothing(right_vit.LinearOfPatches):
+    """A patch of zeros becomes a token of zeros: it has no bias."""
+
+    def forward(self, images):
+        patches = right_vit.reshape_permute(images, self.patch_size)
+        return super().forward(images) * (patches != 0).any(-1, keepdim=True)
+
+
+@answers("PatchEmbedding")
+class KeptForTheSameImages(right_vit.LinearOfPatches):
+    """The last result is kept for images that come again, though the weights are others by then."""
+
+    def forward(self, images):
+        last = vars(self).get("last")
+        if last is None or last[0].shape != images.shape or not torch.equal(last[0], images):
+            last = self.last = images.detach().clone(), super().forward(images)
+        return last[1]
+
+
+@answers("PatchEmbedding")
+class Seeded(right_vit.LinearOfPatches):
+    """It seeds PyTorch's random numbers, for the whole program, each time one is made."""
+
+    def __init__(self, *sizes):
+        torch.manual_seed(42)
+        super().__init__(*sizes)
