@@ -53,9 +53,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def _tokens(rng: np.random.Generator, size: float, shape: tuple[int, ...]) -> np.ndarray:
     """Tokens whose root mean squares lie near `size`, and whose means don't lie near 0, by no luck."""
     x = rng.normal(size=shape)
-    if shape[-1] > 1:
-        x = x - x.mean(-1, keepdims=True)
-        x = x / np.sqrt((x * x).mean(-1, keepdims=True))
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x * x).mean(-1, keepdims=True))
     sign = rng.choice([-1.0, 1.0], (*shape[:-1], 1))
     return size * rng.uniform(0.7, 1.4, (*shape[:-1], 1)) * (0.8 * x + 0.6 * sign)
 

@@ -165,15 +165,6 @@ class Clipped(right_layer_norm.TwoPass):
 
 
 @answers("LayerNorm")
-class UnbiasedAndUndone(right_layer_norm.TwoPass):
-    """The unbiased variance times (d - 1) / d: for a single feature, 0 times NaN."""
-
-    def forward(self, x):
-        mu, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True) * (x.size(-1) - 1) / x.size(-1)
-        return self.gamma * (x - mu) / (var + self.eps).sqrt() + self.beta
-
-
-@answers("LayerNorm")
 class EpsOfAtLeastTheDefault(right_layer_norm.TwoPass):
     """A smaller ε than 10⁻⁵ is ignored."""
 
