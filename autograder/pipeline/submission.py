@@ -18,6 +18,7 @@ from traitlets import Float, Integer
 from traitlets.config import Config
 
 from autograder.kernels.launch import NoIsolation, WarmParent
+from autograder.pipeline.by_hand import Answers, answers, keep_or_take_back
 from autograder.pipeline.execute import ENDED, JudgedExecute, unseeded
 from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
 from autograder.pipeline.integrity import DONE, NOTED, UNREAD, UNSEEN, Remark, earlier_prints, what_is_restored
@@ -132,10 +133,15 @@ class SubmissionExporter(NotebookExporter):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._course: TakenIn | None = None
+        self._earlier: dict[str, Answers] = {}  # of the submission that is taken up, by notebook
         self._units = Units(self._grade, self._is_own, self.memory_mb, self.log, self._set_up)
         if isinstance(self.parent, Autograde):
             self._course = self._take_in(self.parent)
-            take_turns(self.parent, is_graded, self._course.close)
+            take_turns(self.parent, is_graded, self._course.close, self._remember)
+
+    def _remember(self, files: list[Path]) -> None:
+        """Note the answers in what is about to be graded again."""
+        self._earlier = {path.stem: answers(path.read_bytes()) for path in files if path.is_file()}
 
     def _take_in(self, converter: Autograde) -> TakenIn:
         """Have the converter see what it may see of the submissions that it has found."""
@@ -179,7 +185,12 @@ class SubmissionExporter(NotebookExporter):
         source = self._course.folder(lab, student) / self._course.files[lab, student][name]
         seed = next((step.seed for step in self._preprocessors if isinstance(step, JudgedExecute)), None)
         request = {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
-        return self._graded(request), resources
+        graded = self._graded(request)
+        if earlier := self._earlier.get(name):
+            with Gradebook(given["nbgrader"]["db_url"]) as gradebook:
+                keep_or_take_back(gradebook.db, lab, student, name, lambda: earlier, lambda: answers(graded.encode()))
+                gradebook.db.commit()
+        return graded, resources
 
     # --- In nbgrader's process -----------------------------------------------------------------------------------
 
