@@ -114,7 +114,7 @@ def _run(chosen: argparse.Namespace) -> int:
         isolated = not chosen.no_isolation
         print(gradescope.make(course, chosen.lab, isolated, chosen.visibility, chosen.to, _tell))
     elif chosen.command == "scores":
-        return _say(lms_scores.fill(course, chosen.file, chosen.labs, chosen.to, _tell), "no row of this table")
+        return _say(lms_scores.fill(course, chosen.file, chosen.labs, chosen.to, _tell), "the score is in no row")
     elif chosen.check:
         return _say(making.differing(course, _tell), "differs from solutions/; make labs renews it")
     else:

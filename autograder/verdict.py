@@ -1,5 +1,6 @@
 """What a judgement says; `autograder.showing` says how that looks."""
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,6 +89,7 @@ class Verdict:
         printed: what the code printed on a visible case.
         properties: what else is known of all results, for no points: a title, and whether it holds.
         points: what the exercise is worth; None where that is not known, and shares are said.
+        trouble: what it did in some cases instead of coming to a result, such as "raises ValueError".
         forbidden: the function that did the exercise for the student, where that is why nothing is given.
         attempted: False where nothing was written yet.
     """
@@ -100,6 +102,7 @@ class Verdict:
     error: tuple[str, ...] = ()
     printed: str = ""
     properties: tuple[tuple[str, bool], ...] = ()
+    trouble: str = ""
     forbidden: str = ""
     points: float | None = None
     attempted: bool = True
@@ -115,6 +118,13 @@ class Verdict:
             return f"{100 * self.score:.0f} % of the points"
         earned, worth = showing.amount(self.score * self.points), showing.amount(self.points)
         return f"{earned} of {worth} point{'' if self.points == 1 else 's'}"
+
+    @property
+    def in_short(self) -> str:
+        """What kept results from being right, other than that they are wrong, in a few words; "" if nothing did."""
+        if self.results:
+            return f"{self.trouble} in some cases" if self.trouble else ""
+        return re.split(r"[:.](?: |$)", self.headline, maxsplit=1)[0]
 
     @property
     def passed(self) -> bool:

@@ -117,6 +117,13 @@ def test_nothing_in_a_note_is_active() -> None:
     assert "\n      +`</pre><b>" in page  # indented by six in a list: code
 
 
+def test_code_in_a_note_has_no_backslashes_and_a_lone_backtick_begins_none() -> None:
+    page = text("ada", "lab", [Remark("`", "calls `scaled_dot_product_attention`, ``<b>`` `<i>")])
+    assert page.split("\n- ")[1].strip() == (
+        "**\\`** calls `scaled_dot_product_attention`, \\`\\`\\<b\\>\\`\\` \\`\\<i\\>"
+    )
+
+
 def test_a_note_is_written_where_something_was_seen_and_taken_away_where_not(tmp_path: Path) -> None:
     save = SaveIntegrityNote(config=Config(CourseDirectory={"root": str(tmp_path)}))
     about = {"nbgrader": {"assignment": "lab", "student": "ada", "notebook": "one"}}

@@ -263,3 +263,13 @@ def test_a_part_that_no_criterion_measures_counts():
     assert judged(exercise, lambda x: (x.clamp(max=0), x.clamp(min=0))).passed
     verdict = judged(exercise, lambda x: (x.clamp(max=0), x))
     assert verdict.score == 0 and "cases agree in all parts" in verdict.results[0].note
+
+
+def test_what_raises_in_some_cases_is_said_in_short():
+    def of_several(x):
+        if x.numel() == 1:
+            raise KeyError("one")
+        return x.clamp(max=0), x.clamp(min=0)
+
+    assert judged(SPLIT, of_several).in_short == "raises KeyError in some cases"
+    assert judged(SPLIT, lambda x: x[7]).in_short == "it raised IndexError"

@@ -150,4 +150,17 @@ def test_a_score_without_a_row_is_named(course: Path) -> None:
     enrolled(course, PLAIN)
     give(course, "eve", 5.0)
     (course / "export.csv").write_text(PLAIN)
-    assert fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve"]
+    assert fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve (no rows may be meant)"]
+
+
+def test_what_is_said_of_scores_is_said_of_those_that_were_written(course: Path) -> None:
+    """Two students of one name in a table that knows nothing else of them: neither gets a score, and both are named."""
+    enrolled(course, "student_id,first_name,last_name\ndan,Dan,Müller\nann,Anna,Weber\nanna,Anna,Weber\n")
+    give(course, "dan", 8.5)
+    for student in ("ann", "anna"):
+        give(course, student, None)
+    (course / "export.csv").write_text("Full name,Grade\nDan Müller,\nAnna Weber,\nAnna Weber,\n", encoding="utf-8")
+    told: list[str] = []
+    left = fill(course, course / "export.csv", ["lab1"], course / "out.csv", told.append)
+    assert left == ["ann (2 rows may be meant)", "anna (2 rows may be meant)"]
+    assert told == ["lab1: 1 scores in the column 'lab1'", f"Written to {course / 'out.csv'}"]

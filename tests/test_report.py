@@ -23,19 +23,20 @@ from autograder.report.findings import NAMELESS, Findings, find
 from autograder.report.gather import Check, Class, HandIn, Lab
 from autograder.report.likeness import WHOLE, alike, pieces
 from autograder.report.page import html, tables
-from autograder.verdict import not_judged
+from autograder.verdict import Result, Verdict, not_judged
 from headroom.mistakes import catalogue, taught
 from tests import pupils
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+WRONG = Result("agrees", 1.0, False)
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
 # --- A class of paper ------------------------------------------------------------------------------------------------
 
 
-def check(share: float, *mistakes: str, attempted: bool = True) -> Check:
-    return Check(share, share == 1.0, attempted, "", {title: f"What {title} does." for title in mistakes})
+def check(share: float, *mistakes: str, attempted: bool = True, in_short: str = "") -> Check:
+    return Check(share, share == 1.0, attempted, in_short, {title: f"What {title} does." for title in mistakes})
 
 
 def hand_in(attempts: list[dict[str, list[str]]] | None = None, **checks: Check) -> HandIn:
@@ -84,6 +85,38 @@ def test_mistakes_are_counted_as_they_are_now_and_as_they_were(found: Findings) 
     assert by_title["mask", NAMELESS].now == ["s05"]
     assert by_title["heads", NAMELESS].of == 9
     assert "3 → 1" in html(found)
+
+
+def test_what_kept_answers_from_being_right_is_counted_by_what_it_is() -> None:
+    """And nothing of it is a mistake, or has one's section."""
+    said = ["it raised ValueError", "it raised ValueError", "too slow", HOSTILE, "", "never counted"]
+    lab = Lab("lab01", "Lab 1", {"mask": 6.0}, [{}, {}])
+    for i, in_short in enumerate(said):
+        lab.handed_in[f"s{i}"] = hand_in(mask=check(0.0, attempted=in_short != "never counted", in_short=in_short))
+    found = find(Class([lab], {}), lambda exercise, title: title or "about it")
+    assert {one.title: one.now for one in found.mistakes} == {
+        "it raised ValueError": ["s0", "s1"],
+        "too slow": ["s2"],
+        HOSTILE: ["s3"],
+        NAMELESS: ["s4"],
+    }
+    assert {one.section for one in found.mistakes} == {"about it"}
+    assert [(one.attempted, one.handed_in) for one in found.exercises] == [(5, 6)]
+    assert HOSTILE not in html(found)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (not_judged("Mean", "it raised ValueError: shape. (2, 3)"), "it raised ValueError"),
+        (not_judged("Mean", "your code calls `torch.mean`. Write it."), "your code calls `torch.mean`"),
+        (not_judged("Mean", "Mean is not defined: the cell that defines it is missing."), "Mean is not defined"),
+        (Verdict("Mean", "2 of 3 cases agree.", (WRONG,), trouble="raises KeyError"), "raises KeyError in some cases"),
+        (Verdict("Mean", "2 of 3 cases agree.", (WRONG,)), ""),
+    ],
+)
+def test_a_verdict_says_in_short_what_kept_an_answer_from_being_right(verdict: Verdict, said: str) -> None:
+    assert record(verdict)[KEY]["in_short"] == said
 
 
 def test_who_stopped_is_found_and_who_never_began_is_no_one_who_stopped(found: Findings) -> None:

@@ -1,6 +1,7 @@
 """What is read from a submitted file, and what the instructor's cells become in it; no kernel is started."""
 
 import base64
+import contextlib
 import json
 import random
 import re
@@ -24,12 +25,12 @@ from autograder import probe
 from autograder.exercises import find
 from autograder.kernels import launch, provisioner
 from autograder.kernels.launch import NoIsolation
-from autograder.pipeline import execute, kernel_side, running, unit
+from autograder.pipeline import execute, kernel_side, running, submission, unit
 from autograder.pipeline.account import Account
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import within_reach
 from autograder.pipeline.execute import JudgedExecute
-from autograder.pipeline.integrity import NOTED
+from autograder.pipeline.integrity import NOTED, UNREAD, UNSEEN
 from autograder.pipeline.messenger import why_missing
 from autograder.pipeline.recorded import KEY
 from autograder.pipeline.submission import SubmissionExporter, Unreadable, read, restore
@@ -246,6 +247,41 @@ def test_what_was_not_judged_earns_nothing_and_what_was_counts() -> None:
     assert resources[execute.SCORES] == {"check-first": 0.5, "check-second": 0.0, "own-test": 0.0}
     first, second = (cell.outputs[0].data["text/plain"] for cell in notebook.cells if checked_name(cell))
     assert first == "half" and "it was not judged: it was too much." in second
+
+
+def test_a_file_that_could_not_be_read_is_no_attempt_and_lacks_no_cell(tmp_path: Path) -> None:
+    """And no kernel is started for it."""
+    (tmp_path / "first.ipynb").write_text("")
+    seen: dict[str, Any] = {}
+    exporter = SubmissionExporter()
+    exporter._preprocessors = [lambda notebook, resources: (seen.update(resources), (notebook, resources))[1]]
+    request = {"resources": {"nbgrader": {"notebook": "first"}}, "folder": str(tmp_path / "to"), "seed": 0}
+    request |= {"source": str(tmp_path / "first.ipynb"), "look": True, "why": ""}
+    assert "read as a notebook: it is empty.** Nothing" in exporter._grade(request, print)
+    assert seen[UNREAD] == "the submitted file could not be read as a notebook: it is empty"
+    assert [vars(one) for one in seen[NOTED]] == [
+        {"where": "'first.ipynb'", "what": "could not be read as a notebook: it is empty", "difference": ""}
+    ]
+    notebook = new_notebook(cells=submitted(*RELEASED))
+    notebook.cells.append(released_cell("own-test", "assert True", grade=True, locked=True, points=1.0))
+    resources = ResourcesDict()
+    resources[UNREAD] = seen[UNREAD]
+    notebook, resources = JudgedExecute().preprocess(notebook, resources)
+    assert resources[execute.SCORES] == {"check-first": 0.0, "check-second": 0.0, "own-test": 0.0}
+    (output,) = notebook.cells[2].outputs
+    assert "First: the submitted file could not be read as a notebook: it is empty." in output.data["text/plain"]
+    assert output.metadata[KEY]["attempted"] is False
+
+
+@pytest.mark.parametrize("kind", [UNREAD, UNSEEN, ""])
+def test_of_what_was_not_read_no_cell_is_said_to_be_deleted(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    gradebook = SimpleNamespace(find_notebook=lambda *names: SimpleNamespace(kernelspec=""))
+    monkeypatch.setattr(submission, "Gradebook", lambda url: contextlib.nullcontext(gradebook))
+    monkeypatch.setattr(submission, "_released", lambda notebook: RELEASED)
+    about = {"nbgrader": {"db_url": "", "notebook": "first", "assignment": "lab1"}}
+    notebook, resources = submission.RestoreCells().preprocess(new_notebook(), about | {kind: "why"})
+    assert {"check-first", "check-second"} <= set(ids(notebook.cells))
+    assert len(resources.get(NOTED, [])) == (0 if kind else 2)
 
 
 def test_what_is_noted_is_said_at_once_and_stays_where_grading_is_broken_off() -> None:

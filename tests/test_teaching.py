@@ -14,13 +14,15 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbformat.v4 import new_notebook
 from nbgrader.exchange.default import Exchange
 from traitlets.config import Config
 
 from autograder.course import Course
-from autograder.pipeline import intake, labs, late
+from autograder.pipeline import intake, labs, late, listing
 from autograder.pipeline.course import Failed, exchange
 from autograder.pipeline.grades import QuotedExport
+from autograder.pipeline.integrity import NOTED, UNREAD, Remark, SaveIntegrityNote
 from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.plan import _decisive
 from autograder.pipeline.standing import GRADED, IN_PART, NOT_GRADED, NOT_HANDED_IN, released, standings
@@ -243,6 +245,25 @@ def test_points_that_nobody_has_given_yet_are_told_apart_from_none(course: Path)
         grade.manual_score, grade.needs_manual_grade = 0.0, False
         gradebook.db.commit()
         assert standings(course, gradebook, "lab1")[0].state == GRADED
+
+
+def test_the_list_says_that_a_file_could_not_be_read(course: Path) -> None:
+    for student in ("ann", "ben"):
+        give(course, student, 0.0)
+        (course / "feedback" / student / "lab1").mkdir(parents=True)
+        (course / "feedback" / student / "lab1" / "first.html").write_text("</html>")
+        save = SaveIntegrityNote(config=Config(CourseDirectory={"root": str(course)}))
+        about = {"nbgrader": {"assignment": "lab1", "student": student, "notebook": "first"}}
+        why = {UNREAD: "the submitted file could not be read as a notebook: it is empty"} if student == "ann" else {}
+        notebook, _ = save.preprocess(new_notebook(), {**about, **why, NOTED: [Remark("cell 3", "forked")]})
+        nbformat.write(notebook, course / "autograded" / student / "lab1" / "first.ipynb")
+    told: list[str] = []
+    with book(course) as gradebook:
+        listing.scores(course, "lab1", 10.0, standings(course, gradebook, "lab1"), told.append)
+    assert [line.split(", ", 1)[1] for line in told] == [
+        "the submitted file could not be read as a notebook: it is empty, see integrity/",
+        "see integrity/",
+    ]
 
 
 def test_grades_csv_has_the_labs_that_students_were_given(course: Path) -> None:

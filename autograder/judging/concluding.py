@@ -14,6 +14,7 @@ from autograder.judging.explaining import explain, known_mistakes, recognise_sig
 from autograder.judging.matching import compare, unread
 from autograder.judging.observing import follow_stages, locate, observe
 from autograder.judging.repeating import Repetition
+from autograder.judging.replies import StudentError
 from autograder.judging.responding import hands_back_inputs
 from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
@@ -67,7 +68,13 @@ def conclude(comparison: Comparison, repetition: Repetition) -> Verdict:
         error_lines(run.errors[0]) if run.errors else (),
         printed,
         properties(comparison),
+        _trouble(run.errors[0]) if run.errors else "",
     )
+
+
+def _trouble(error: StudentError) -> str:
+    """What the code does instead of coming to a result, in a few words."""
+    return "too slow" if error.type == probe.TOO_SLOW else f"raises {error.type}"
 
 
 def _charge(grounds: Grounds, results: list[Result]) -> tuple[list[Result], tuple[Mistake, ...]]:

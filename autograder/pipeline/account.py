@@ -63,18 +63,23 @@ class Account:
             cells: the notebook's.
             ended: `why`, as a part of a sentence, and what was said until then: `judged`, by grade_id, and `noted`.
         """
+        self.give_nothing(cells, f"it was not judged: {ended['why']}.")
+        for index, kept in self._verdicts.items():
+            self._verdicts[index] = ended["judged"].get(kept["grade_id"], kept)
+        for noted in ended["noted"]:
+            self.note(Remark(**noted))
+        self.note(Remark("grading", f"was broken off: {ended['why']}"))
+
+    def give_nothing(self, cells: list[NotebookNode], why: str, attempted: bool = True) -> None:
+        """Have every check, and tests of another kind, earn nothing; `why` is what the checks say, as a sentence."""
         from autograder.verdict import not_judged
 
         for index, cell in enumerate(cells):
             if is_check(cell):
                 self._scores[cell.metadata.nbgrader.grade_id] = 0.0
             if name := checked_name(cell):
-                verdict = not_judged(name, f"it was not judged: {ended['why']}.")
-                silence = sendable(cell, verdict.worth(float(cell.metadata.nbgrader.points)))
-                self._verdicts[index] = ended["judged"].get(silence["grade_id"], silence)
-        for noted in ended["noted"]:
-            self.note(Remark(**noted))
-        self.note(Remark("grading", f"was broken off: {ended['why']}"))
+                verdict = not_judged(name, why, attempted=attempted)
+                self._verdicts[index] = sendable(cell, verdict.worth(float(cell.metadata.nbgrader.points)))
 
     def write(self, cells: list[NotebookNode]) -> dict[str, float]:
         """Have each check show its verdict and nothing else; the shares of the points, by grade_id."""

@@ -19,7 +19,7 @@ from autograder.kernels.launch import NoIsolation, WarmParent, warm_parent
 from autograder.pipeline.account import Account
 from autograder.pipeline.cells import checked_name, is_run
 from autograder.pipeline.course import within_reach
-from autograder.pipeline.integrity import NOTED
+from autograder.pipeline.integrity import NOTED, UNREAD
 from autograder.pipeline.kernel import Kernel
 from autograder.pipeline.messenger import Messenger
 from autograder.pipeline.running import Cells, Limits
@@ -96,6 +96,8 @@ class JudgedExecute(Execute):
         self.account = Account(resources.get(NOTED, []), self.say)
         if ended := resources.get(ENDED):
             self.account.break_off(nb.cells, ended)
+        elif why := resources.get(UNREAD):
+            self.account.give_nothing(nb.cells, f"{why}.", attempted=False)
         else:
             self._run_all()
         # Written last, when no kernel is left that could still change an output.

@@ -21,6 +21,8 @@ from autograder.pipeline.texts import UNPRINTABLE, in_markdown, printable
 
 NOTED = "autograder_noted"  # the key in nbgrader's resources under which the remarks travel
 DONE = "headroom_graded"  # in the metadata of a notebook whose verdicts are in the gradebook
+UNREAD = "headroom_unread"  # likewise, and in nbgrader's resources: why nothing of the file was read, as a clause
+UNSEEN = "headroom_unseen"  # likewise: that grading was broken off so early that it holds nothing of the student's
 MAX_LINES = 60  # of one difference
 MAX_COMPARED = 20_000  # characters of a text: what compares two takes time that grows with the product of their lines
 MAX_REMARKS, MAX_SAID = 200, 1000  # remarks of a note, characters of one
@@ -136,7 +138,16 @@ class SaveIntegrityNote(NbGraderPreprocessor):
         else:
             path.unlink(missing_ok=True)
         nb.metadata[DONE] = True
+        nb.metadata.update({key: resources[key] for key in (UNREAD, UNSEEN) if resources.get(key)})
         return nb, resources
+
+
+def unread(graded: Path) -> str:
+    """Why nothing of the file was read of which a notebook in autograded/ was made, as a clause; "" where it was."""
+    try:
+        return str(json.loads(graded.read_bytes())["metadata"].get(UNREAD, ""))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none that the grader wrote to its end
+        return ""
 
 
 def text(student: str, notebook: str, remarks: list[Remark]) -> str:

@@ -7,11 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from autograder.pipeline.feedback import is_whole
-from autograder.pipeline.integrity import SaveIntegrityNote
+from autograder.pipeline.integrity import SaveIntegrityNote, unread
 from autograder.pipeline.late import how_late
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.standing import NOT_HANDED_IN, Standing
-from autograder.pipeline.texts import listed
+from autograder.pipeline.texts import listed, printable
 
 
 class Progress:
@@ -81,12 +81,16 @@ def scores(
         if standing.ungraded:
             note += f", {standing.ungraded:g} more to be graded by hand"
         elif standing.by_hand:
-            note += ", an answer to be graded by hand again"
+            note += ", points given by hand to be looked at again"
         if not all(is_whole(page) for page in standing.pages):
             missing.append(student)
             note += ", NO FEEDBACK PAGE"
         folder = course / SaveIntegrityNote.directory.default_value / lab
-        if any((folder / f"{student}-{page.stem}.md").exists() for page in standing.pages):
+        names = [page.stem for page in standing.pages if (folder / f"{standing.student}-{page.stem}.md").exists()]
+        for name in names:
+            if why := unread(course / "autograded" / standing.student / lab / f"{name}.ipynb"):
+                note += f", {printable(why)}"
+        if names:
             note += ", see integrity/"
         counted["graded"] += 1
         counted["points"] += standing.score  # pyright: ignore[reportArgumentType]  # which a Counter holds as well

@@ -11,7 +11,7 @@ from nbgrader.api import MissingEntry
 from autograder.pipeline import labs, late
 from autograder.pipeline.course import Failed, configuration, gradebook
 from autograder.pipeline.people import POINTS, Class, people, read_table
-from autograder.pipeline.standing import released, standings
+from autograder.pipeline.standing import Standing, released, standings
 
 
 def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Callable[[str], None]) -> list[str]:
@@ -28,7 +28,7 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
         say: called with a line for what is to be known.
 
     Returns:
-        students with a score whom no row is about.
+        students whose score is in no row, each with the number of rows that may be meant.
 
     Raises:
         Failed: the table cannot be read, or a worksheet is to hold several labs.
@@ -52,9 +52,10 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     about = [(student, n) for n, person in enumerate(persons) if person and (student := roster.find(person))]
     counted = Counter(student for student, _ in about)
     # Attack: a name of one's own choice, so that one's row is taken for somebody else's.
-    for student in sorted(student for student, count in counted.items() if count > 1):
-        say(f"{student}: {counted[student]} rows may be about this student; none of them gets a score.")
     rows = {student: n for student, n in about if counted[student] == 1}
+    found = {n for _, n in about}
+    unclear = [roster.namesakes(person) for n, person in enumerate(persons) if person and n not in found]
+    counted.update(student for students in unclear for student in students)
     missing: dict[str, None] = {}
     # Attack: such a name of one's own choice.
     of_points = [
@@ -68,17 +69,17 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
             table.columns.append(lab)
             for row in table.rows:
                 row.append(_points(most[lab]) if row in of_points else "")
-        count = 0
+        written: list[Standing] = []
         for standing in known[lab]:
             if standing.score is None:
                 continue
             if standing.student in rows:
                 table.rows[rows[standing.student]][place] = _points(standing.score)
-                count += 1
+                written.append(standing)
             else:
                 missing[standing.student] = None
-        say(f"{lab}: {count} scores in the column {table.columns[place]!r}")
-        if waiting := sum(standing.ungraded > 0 for standing in known[lab]):
+        say(f"{lab}: {len(written)} scores in the column {table.columns[place]!r}")
+        if waiting := sum(standing.ungraded > 0 for standing in written):
             say(f"    {waiting} of them may still rise: answers in the students' own words are not graded yet.")
         maximum = table.place(("maximum grade", "bestwertung")) if worksheet else []
         maxima = {row[n] for n in maximum for row in table.rows} if worksheet else {row[place] for row in of_points}
@@ -88,7 +89,12 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     to = to or path.with_name(f"{path.stem}-scores.csv")
     to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
     say(f"Written to {to}")
-    return list(missing)
+    return [f"{student} ({_rows(counted[student])} may be meant)" for student in missing]
+
+
+def _rows(count: int) -> str:
+    """A number of rows in words."""
+    return f"{count or 'no'} row{'s' * (count != 1)}"
 
 
 def _column(columns: list[str], lab: str) -> int:

@@ -219,6 +219,11 @@ class Class:
             return None if other_number or other_email else known.id
         return None
 
+    def namesakes(self, person: Person) -> set[str]:
+        """The ids of those who are called as this person is, where these are several; else none."""
+        students = self._by.get(("name", letters(f"{person.first_name} {person.last_name}")), set[str]())
+        return students if len(students) > 1 else set()
+
 
 def _local(email: str) -> str:
     """What stands before the @: "ann" of ann@uni.edu."""

@@ -24,7 +24,7 @@ def record(verdict: "Verdict") -> dict[str, Any]:
         for mistake in verdict.mistakes
     ]
     kept = {"exercise": verdict.exercise, "score": verdict.score, "passed": verdict.passed}
-    return {KEY: kept | {"attempted": verdict.attempted, "headline": _kept(verdict.headline), "mistakes": mistakes}}
+    return {KEY: kept | {"attempted": verdict.attempted, "in_short": _kept(verdict.in_short), "mistakes": mistakes}}
 
 
 def _kept(text: str) -> str:

@@ -18,9 +18,10 @@ from traitlets import Float, Integer
 from traitlets.config import Config
 
 from autograder.kernels.launch import NoIsolation, WarmParent
+from autograder.pipeline.by_hand import Answers, answers, keep_or_take_back
 from autograder.pipeline.execute import ENDED, JudgedExecute, unseeded
 from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
-from autograder.pipeline.integrity import DONE, NOTED, earlier_prints, what_is_restored
+from autograder.pipeline.integrity import DONE, NOTED, UNREAD, UNSEEN, Remark, earlier_prints, what_is_restored
 from autograder.pipeline.markup import FORMATS, MAX_PICTURE
 from autograder.pipeline.texts import encodable
 from autograder.pipeline.turns import take_turns
@@ -132,10 +133,15 @@ class SubmissionExporter(NotebookExporter):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._course: TakenIn | None = None
+        self._earlier: dict[str, Answers] = {}  # of the submission that is taken up, by notebook
         self._units = Units(self._grade, self._is_own, self.memory_mb, self.log, self._set_up)
         if isinstance(self.parent, Autograde):
             self._course = self._take_in(self.parent)
-            take_turns(self.parent, is_graded, self._course.close)
+            take_turns(self.parent, is_graded, self._course.close, self._remember)
+
+    def _remember(self, files: list[Path]) -> None:
+        """Note the answers in what is about to be graded again."""
+        self._earlier = {path.stem: answers(path.read_bytes()) for path in files if path.is_file()}
 
     def _take_in(self, converter: Autograde) -> TakenIn:
         """Have the converter see what it may see of the submissions that it has found."""
@@ -178,9 +184,13 @@ class SubmissionExporter(NotebookExporter):
         lab, student, name = (given["nbgrader"][key] for key in ("assignment", "student", "notebook"))
         source = self._course.folder(lab, student) / self._course.files[lab, student][name]
         seed = next((step.seed for step in self._preprocessors if isinstance(step, JudgedExecute)), None)
-        return self._graded(
-            {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
-        ), resources
+        request = {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
+        graded = self._graded(request)
+        if earlier := self._earlier.get(name):
+            with Gradebook(given["nbgrader"]["db_url"]) as gradebook:
+                keep_or_take_back(gradebook.db, lab, student, name, lambda: earlier, lambda: answers(graded.encode()))
+                gradebook.db.commit()
+        return graded, resources
 
     # --- In nbgrader's process -----------------------------------------------------------------------------------
 
@@ -218,6 +228,7 @@ class SubmissionExporter(NotebookExporter):
         ended = {key: request[key] for key in ("why", "judged", "noted")} if request["why"] else None
         name, source = given["nbgrader"]["notebook"], file.parent
         notebook, remarks = new_notebook(), []
+        unread = ""
         if request["look"]:
             _, remarks = handed_in_at(source)
             try:
@@ -227,9 +238,9 @@ class SubmissionExporter(NotebookExporter):
                 notebook = read(file)
             except Unreadable as problem:
                 self.log.warning("%s in %s cannot be read: %s", name, source, problem)
-                sentence = (
-                    f"**The submitted file could not be read as a notebook: {problem}.** Nothing in it was graded."
-                )
+                unread = f"the submitted file could not be read as a notebook: {problem}"
+                remarks.append(Remark(repr(file.name), f"could not be read as a notebook: {problem}"))
+                sentence = f"**T{unread[1:]}.** Nothing in it was graded."
                 notebook.cells = [make_cell("markdown", sentence)]
         if ended:
             self.log.warning("%s in %s: %s", name, source, ended["why"])
@@ -243,6 +254,8 @@ class SubmissionExporter(NotebookExporter):
             **given,
             NOTED: remarks,
             ENDED: ended,
+            UNREAD: unread,
+            UNSEEN: not request["look"],
             "metadata": {"name": name, "path": str(target)},
         }
         output, _ = self.from_notebook_node(notebook, resources)
@@ -294,7 +307,8 @@ class RestoreCells(NbGraderPreprocessor):
         nb.metadata = NotebookNode({"kernelspec": json.loads(kernel)} if kernel else {})
         root = Path(self.config.CourseDirectory.get("root", "") or ".")
         earlier = frozenset(earlier_prints(root, about["assignment"]))
-        resources[NOTED] = [*resources.get(NOTED, []), *what_is_restored(nb.cells, released, earlier)]
+        if not (resources.get(UNREAD) or resources.get(UNSEEN)):  # of what was not read, nothing is missing
+            resources[NOTED] = [*resources.get(NOTED, []), *what_is_restored(nb.cells, released, earlier)]
         nb.cells = restore(nb.cells, released)
         return nb, resources
 

@@ -15,7 +15,8 @@ OF_COLOR = r"\[[0-9;]*m"  # what follows an escape that sets one
 COLOR = re.compile(rf"\x1b{OF_COLOR}")
 # What a terminal would obey: control characters but for tabs, line breaks, and colours.
 ORDERS = re.compile(rf"\x1b(?!{OF_COLOR})|(?!\x1b){CONTROL.pattern}")
-ACTIVE = r"\[]*_#<>!|"  # in Markdown or HTML
+ACTIVE = r"\[]*_#<>!|`"  # in Markdown or HTML
+CODE = re.compile(r"((?<!`)`[^`]+`(?!`))")  # in Markdown, where nothing within it is active
 BRACKETS = str.maketrans("<>", "__")
 UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"  # for a character in a note, whose lines are no names of files
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which begins what a spreadsheet would compute
@@ -58,8 +59,10 @@ def without_colors(text: str) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """A text on one line, with what is active in Markdown or HTML made plain."""
-    return "".join(f"\\{c}" if c in ACTIVE else c for c in printable(text, UNPRINTABLE))
+    """A text on one line, with what is active in Markdown or HTML made plain; code between backticks stays code."""
+    parts = CODE.split(printable(text, UNPRINTABLE))  # every second one is code
+    parts[::2] = ["".join(f"\\{c}" if c in ACTIVE else c for c in part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def in_table(value: Any) -> Any:

@@ -59,7 +59,10 @@ class Turn:
 
 
 def take_turns(
-    converter: BaseConverter, is_done: Callable[[Path], bool], at_the_end: Callable[[], None] = lambda: None
+    converter: BaseConverter,
+    is_done: Callable[[Path], bool],
+    at_the_end: Callable[[], None] = lambda: None,
+    at_a_turn: Callable[[list[Path]], None] = lambda files: None,
 ) -> None:
     """Have nbgrader's loop take a submission up only while no other process does, and begin anew what was broken off.
 
@@ -67,6 +70,7 @@ def take_turns(
         converter: before it begins.
         is_done: whether a file that it is to write is there as a whole.
         at_the_end: called when it has ended.
+        at_a_turn: called with the files that it is to write for a submission, before those that are there are removed.
     """
     begin, convert = converter.init_destination, converter.convert_notebooks
     held: list[Turn] = []
@@ -80,8 +84,9 @@ def take_turns(
         course: Any = converter.coursedir
         held.append(Turn(Path(course.root), f"{student_id}, {assignment_id}", converter.log.warning))
         folder = Path(converter._format_dest(assignment_id, student_id))  # pyright: ignore[reportPrivateUsage]  # as nbgrader's own loop does
-        names = [f"{Path(path).stem}{converter.exporter.file_extension}" for path in converter.notebooks]
-        if folder.is_dir() and course.notebook_id == "*" and not all(is_done(folder / name) for name in names):
+        files = [folder / f"{Path(path).stem}{converter.exporter.file_extension}" for path in converter.notebooks]
+        at_a_turn(files)
+        if folder.is_dir() and course.notebook_id == "*" and not all(map(is_done, files)):
             converter.log.warning("%s was broken off before, and begins again.", os.path.relpath(folder, course.root))
             rmtree(str(folder))
         return begin(assignment_id, student_id)

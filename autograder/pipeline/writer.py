@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
+from autograder.pipeline.by_hand import Answers, answers, keep_or_take_back
 from autograder.pipeline.course import STATE, Failed, in_short
 from autograder.pipeline.parcel import Part, Rows, parts_of_lab, put_rows, rows_of_submission, set_row
 from autograder.pipeline.turns import Turn
@@ -80,11 +82,11 @@ class Writer:
         """
         turn = Turn(self.course, f"{student}, {lab}", self._say)
         try:
-            self._tried(lambda: self._record(lab, student, about["rows"]))
             files: dict[str, dict[str, bytes]] = defaultdict(dict)
             for name, data in zip(about["files"], contents, strict=True):
                 area, _, within = name.partition("/")
                 files[area][within] = data
+            self._tried(lambda: self._record(lab, student, about["rows"], files["autograded"]))
             for area, converter in self._converters.items():
                 self._replace(area, Path(student, lab), files[area])
                 converter.set_permissions(lab, student)
@@ -121,8 +123,11 @@ class Writer:
         codes = (getattr(problem.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
         return not FULL.isdisjoint(codes) or shutil.disk_usage(self.course).free < LEAST
 
-    def _record(self, lab: str, student: str, rows: Rows) -> None:
-        """Write the rows of a submission in one transaction, as far as grading makes them; what is by hand stays."""
+    def _record(self, lab: str, student: str, rows: Rows, graded_files: dict[str, bytes]) -> None:
+        """Write the rows of a submission in one transaction, as far as grading makes them; what is by hand stays.
+
+        Points by hand for an answer that has changed do not: see `by_hand`.
+        """
         tables, graded = Base.metadata.tables, _parts(rows)
         with self._engine.begin() as connection:
             known_rows = rows_of_submission(connection, lab, student)
@@ -142,6 +147,9 @@ class Writer:
                 assert row is not None
                 made = {name: graded[part][name] for name in MADE[part[0]]}
                 set_row(connection, tables[part[0]], row["id"], **made)
+            for path in (self.course / "autograded" / student / lab).glob("*.ipynb"):
+                now = graded_files.get(f"{student}/{lab}/{path.name}", b"")
+                keep_or_take_back(connection, lab, student, path.stem, partial(_answers, path), partial(answers, now))
 
     def _replace(self, area: str, within: Path, files: dict[str, bytes]) -> None:
         """Have a folder hold these files and nothing else: those that it held, or all of them, whatever happens."""
@@ -156,6 +164,11 @@ class Writer:
             rmtree(str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh.rename(target)
+
+
+def _answers(path: Path) -> Answers:
+    """The answers in a file of autograded/."""
+    return answers(path.read_bytes()) if path.is_file() else {}
 
 
 def _parts(rows: Rows) -> dict[Part, dict[str, Any]]:

@@ -142,24 +142,26 @@ def median(values: list[float]) -> float:
 
 
 def _mistaken(lab: Lab, exercise: str, taught: Taught) -> list[Mistaken]:
-    """The mistakes that somebody made in an exercise, and answers that are wrong without a name."""
+    """The mistakes that somebody made in an exercise, and what is wrong with answers in which none is recognised."""
     made: dict[str, dict[str, list[bool]]] = defaultdict(dict)  # title → student → after each hand-in
     sentences: dict[str, str] = {NAMELESS: "Points are lost, and no known mistake gives the same results."}
     hand_ins = {student: one for student, one in lab.handed_in.items() if exercise in one.checks}
+    unnamed = set[str]()  # titles; nothing is known of what was handed in before
     for student, one in hand_ins.items():
         check = one.checks[exercise]
         sentences |= check.mistakes
         for title in {title for attempt in one.attempts for title in attempt.get(exercise, ())}:
             made[title][student] = [title in attempt.get(exercise, ()) for attempt in one.attempts]
         if check.attempted and not check.passed and not check.mistakes:
-            made[NAMELESS][student] = [False] * (len(one.attempts) - 1) + [True]
+            unnamed.add(title := check.in_short or NAMELESS)
+            made[title][student] = [False] * (len(one.attempts) - 1) + [True]
     found: list[Mistaken] = []
     for title, of in made.items():
         longest = max(len(one.attempts) for one in hand_ins.values())
         after = [sum(seen[min(i, len(seen) - 1)] for seen in of.values()) for i in range(longest)]
         now = sorted(student for student, seen in of.items() if seen[-1])
-        section = taught(exercise, "" if title == NAMELESS else title)
-        if title == NAMELESS:
+        section = taught(exercise, "" if title in unnamed else title)
+        if title in unnamed:
             after = after[-1:]
         found.append(
             Mistaken(lab, exercise, title, sentences.get(title, ""), section, after, now, sorted(of), len(hand_ins))

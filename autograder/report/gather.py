@@ -33,14 +33,14 @@ class Check:
     Attributes:
         share: of the points, from 0 to 1; what an instructor gave counts.
         passed, attempted: as of `Verdict`.
-        headline: the verdict's first line.
+        in_short: as of `Verdict`.
         mistakes: those that were named: title, and a sentence.
     """
 
     share: float
     passed: bool
     attempted: bool
-    headline: str
+    in_short: str
     mistakes: dict[str, str]
 
 
@@ -158,7 +158,7 @@ def _hand_in(course: Path, folder: Path, points: dict[str, float], before: list[
                 mistakes = {one["title"]: one["sentence"] for one in kept["mistakes"]}
                 given = points.get(kept["grade_id"])
                 share: float = kept["score"] if given is None else given
-                checks[exercise] = Check(share, kept["passed"], kept["attempted"], kept["headline"], mistakes)
+                checks[exercise] = Check(share, kept["passed"], kept["attempted"], kept["in_short"], mistakes)
             cells |= _texts(nbformat.from_dict(notebook["cells"]))
         except (ValueError, LookupError, TypeError, AttributeError):  # not yet whole: its grading was broken off
             continue
