@@ -14,6 +14,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange.default import Exchange
 from traitlets.config import Config
 
@@ -21,9 +22,11 @@ from autograder.course import Course
 from autograder.pipeline import intake, labs, late
 from autograder.pipeline.course import Failed, exchange
 from autograder.pipeline.grades import QuotedExport
+from autograder.pipeline.intake import TakenIn
 from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.plan import _decisive
 from autograder.pipeline.standing import GRADED, IN_PART, NOT_GRADED, NOT_HANDED_IN, released, standings
+from autograder.pipeline.submission import SubmissionExporter
 from tests import small_course
 from tests.small_course import DUE, book, due, give, hand_in
 
@@ -95,6 +98,28 @@ def test_a_due_date_and_an_extension_count_whenever_they_are_set(course: Path) -
     assert scores(course, config) == {"ann": 7.0, "ben": 2.5}
     due(course, None)
     assert scores(course, config) == {"ann": 10.0, "ben": 5.0}
+
+
+@pytest.mark.parametrize("stamp", [None, "soon"])
+def test_a_time_of_handing_in_that_is_gone_is_forgotten(
+    course: Path, monkeypatch: pytest.MonkeyPatch, stamp: str | None
+) -> None:
+    """nbgrader keeps the one of an earlier grading, and with it the penalty."""
+    due(course, DUE)
+    give(course, "ann", 10.0, hours_late=30)
+    if stamp:
+        (course / "submitted" / "ann" / "lab1" / "timestamp.txt").write_text(stamp)
+    assert scores(course, policy(percent=10)) == {"ann": 8.0}
+    url = f"sqlite:///{course}/gradebook.db"
+    taken = TakenIn(CourseDirectory(root=str(course), db_url=url))
+    taken.add("lab1", "ann", {"first": "first.ipynb"})
+    exporter = SubmissionExporter()
+    exporter._course = taken
+    monkeypatch.setattr(exporter, "_graded", lambda request: "")
+    about = {"nbgrader": {"assignment": "lab1", "student": "ann", "notebook": "first", "db_url": url}}
+    exporter.from_filename(str(course / "autograded" / "ann" / "lab1" / "first.ipynb"), about)
+    assert scores(course, policy(percent=10)) == {"ann": 10.0}
+    taken.close()
 
 
 def test_an_extension_before_anything_was_handed_in(course: Path) -> None:
