@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,6 +134,13 @@ def test_an_extension_before_anything_was_handed_in(course: Path) -> None:
     assert told == ["extensions.csv: nobody is called 'bne' (lab1)."]
     give(course, "ben", 10.0, hours_late=47)
     assert scores(course, policy(percent=10)) == {"ben": 10.0}
+
+
+@pytest.mark.parametrize("between", [";", "\t"])
+def test_extensions_as_a_spreadsheet_in_another_language_writes_them(tmp_path: Path, between: str) -> None:
+    text = "student,lab,until\nann,lab1,2026-11-23 12:00\n".replace(",", between)
+    (tmp_path / "extensions.csv").write_text(text)
+    assert late.extensions(tmp_path, ["lab1"]) == {("ann", "lab1"): datetime(2026, 11, 23, 12)}
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,11 @@ class Table:
         return [known.index(name) for name in names if name in known]
 
 
+def delimiter(text: str) -> str:
+    """What stands between the fields of a CSV file: a comma, a semicolon or a tab, as most often in its first line."""
+    return max(",;\t", key=text.partition("\n")[0].count)
+
+
 def read_table(path: Path) -> Table:
     """Read a CSV file as spreadsheets, Canvas and Moodle write it: UTF-8, UTF-16 or Windows-1252; , ; or tabs.
 
@@ -75,17 +80,15 @@ def read_table(path: Path) -> Table:
     except UnicodeDecodeError:
         encoding = "cp1252"
         text = data.decode(encoding, "replace")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(row)]
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(text)) if any(row)]
     except csv.Error as problem:
         raise Failed(f"{path} is no CSV file: {problem}.") from None
     if not rows:
         raise Failed(f"{path} is empty.")
     width = max(map(len, rows))
     columns, *rows = [row + [""] * (width - len(row)) for row in rows]
-    return Table(columns, rows, delimiter, encoding)
+    return Table(columns, rows, delimiter(text), encoding)
 
 
 @dataclass(frozen=True)
