@@ -378,7 +378,7 @@ def test_a_term(tmp_path: Path) -> None:
         (course / "export" / student / "softmax.ipynb").rename(course / "export" / student / "softmax (1).ipynb")
         os.utime(course / "export" / student / "softmax (1).ipynb")
     said = command(course, "collect", lab, "export")
-    assert "3 submissions are in submitted/, of 4" in said
+    assert "3 submissions taken, 0 there already. submitted/ has those of 3 of 4 students" in said
     assert "ann: 'softmax (1).ipynb' is taken for softmax.ipynb." in said
     (course / "submitted" / "ben" / lab / "timestamp.txt").write_text("2026-11-23 13:00:00 UTC")
     how = ["--workers", "1", *([] if sys.platform.startswith("linux") else ["--no-isolation"])]
