@@ -83,6 +83,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from autograder.pipeline import checking, gradescope, grading, lms_scores, lms_submissions, people, student_copy
     from autograder.pipeline import labs as making
     from autograder.pipeline.course import course_root, gradebook
+    from autograder.pipeline.texts import counted
 
     if chosen.command == "check":
         return 0 if checking.check_notebook(chosen.notebook) else 1
@@ -104,8 +105,8 @@ def _run(chosen: argparse.Namespace) -> int:
         print(f"Wrote {report(course, _tell)}, and what it says as CSV files beside it.")
     elif chosen.command == "roster":
         with gradebook(course) as book:
-            listed = people.enrol(book, chosen.file)
-        print(f"{len(listed)} students are in the gradebook, as {', '.join(one.id for one in listed[:3])}, …")
+            names = [one.id for one in people.enrol(book, chosen.file, _tell)]
+        print(f"{counted(len(names), 'student')} in the gradebook, as {', '.join(names[:3])}{', …' * (len(names) > 3)}")
     elif chosen.command == "student-copy":
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":

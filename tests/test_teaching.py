@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_notebook
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange.default import Exchange
 from traitlets.config import Config
 
@@ -22,10 +23,12 @@ from autograder.course import Course
 from autograder.pipeline import intake, labs, late, listing
 from autograder.pipeline.course import Failed, exchange
 from autograder.pipeline.grades import QuotedExport
+from autograder.pipeline.intake import TakenIn
 from autograder.pipeline.integrity import NOTED, UNREAD, Remark, SaveIntegrityNote
 from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.plan import _decisive
 from autograder.pipeline.standing import GRADED, IN_PART, NOT_GRADED, NOT_HANDED_IN, released, standings
+from autograder.pipeline.submission import SubmissionExporter
 from tests import small_course
 from tests.small_course import DUE, book, due, give, hand_in
 
@@ -99,6 +102,28 @@ def test_a_due_date_and_an_extension_count_whenever_they_are_set(course: Path) -
     assert scores(course, config) == {"ann": 10.0, "ben": 5.0}
 
 
+@pytest.mark.parametrize("stamp", [None, "soon"])
+def test_a_time_of_handing_in_that_is_gone_is_forgotten(
+    course: Path, monkeypatch: pytest.MonkeyPatch, stamp: str | None
+) -> None:
+    """nbgrader keeps the one of an earlier grading, and with it the penalty."""
+    due(course, DUE)
+    give(course, "ann", 10.0, hours_late=30)
+    if stamp:
+        (course / "submitted" / "ann" / "lab1" / "timestamp.txt").write_text(stamp)
+    assert scores(course, policy(percent=10)) == {"ann": 8.0}
+    url = f"sqlite:///{course}/gradebook.db"
+    taken = TakenIn(CourseDirectory(root=str(course), db_url=url))
+    taken.add("lab1", "ann", {"first": "first.ipynb"})
+    exporter = SubmissionExporter()
+    exporter._course = taken
+    monkeypatch.setattr(exporter, "_graded", lambda request: "")
+    about = {"nbgrader": {"assignment": "lab1", "student": "ann", "notebook": "first", "db_url": url}}
+    exporter.from_filename(str(course / "autograded" / "ann" / "lab1" / "first.ipynb"), about)
+    assert scores(course, policy(percent=10)) == {"ann": 10.0}
+    taken.close()
+
+
 def test_an_extension_before_anything_was_handed_in(course: Path) -> None:
     due(course, DUE)
     (course / "extensions.csv").write_text(
@@ -111,6 +136,13 @@ def test_an_extension_before_anything_was_handed_in(course: Path) -> None:
     assert told == ["extensions.csv: nobody is called 'bne' (lab1)."]
     give(course, "ben", 10.0, hours_late=47)
     assert scores(course, policy(percent=10)) == {"ben": 10.0}
+
+
+@pytest.mark.parametrize("between", [";", "\t"])
+def test_extensions_as_a_spreadsheet_in_another_language_writes_them(tmp_path: Path, between: str) -> None:
+    text = "student,lab,until\nann,lab1,2026-11-23 12:00\n".replace(",", between)
+    (tmp_path / "extensions.csv").write_text(text)
+    assert late.extensions(tmp_path, ["lab1"]) == {("ann", "lab1"): datetime(2026, 11, 23, 12)}
 
 
 @pytest.mark.parametrize(
@@ -367,7 +399,7 @@ def test_a_term(tmp_path: Path) -> None:
         (course / "export" / student / "softmax.ipynb").rename(course / "export" / student / "softmax (1).ipynb")
         os.utime(course / "export" / student / "softmax (1).ipynb")
     said = command(course, "collect", lab, "export")
-    assert "3 submissions are in submitted/, of 4" in said
+    assert "3 submissions taken, 0 there already. submitted/ has those of 3 of 4 students" in said
     assert "ann: 'softmax (1).ipynb' is taken for softmax.ipynb." in said
     (course / "submitted" / "ben" / lab / "timestamp.txt").write_text("2026-11-23 13:00:00 UTC")
     how = ["--workers", "1", *([] if sys.platform.startswith("linux") else ["--no-isolation"])]

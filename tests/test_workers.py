@@ -103,7 +103,9 @@ def rows(url: str, student: str = "ann") -> parcel.Rows:
         return parcel.rows_of_submission(connection, "lab1", student)
 
 
-def graded_elsewhere(tmp_path: Path, url: str, score: float, student: str = "ann") -> parcel.Rows:
+def graded_elsewhere(
+    tmp_path: Path, url: str, score: float, student: str = "ann", when: str | None = "2026-01-02 03:04:05 UTC"
+) -> parcel.Rows:
     """The rows of a submission after another gradebook, that of a worker, took its score."""
     other = f"sqlite:///{tmp_path / 'worker.db'}"
     (tmp_path / "worker.db").unlink(missing_ok=True)
@@ -117,7 +119,7 @@ def graded_elsewhere(tmp_path: Path, url: str, score: float, student: str = "ann
     with Gradebook(other, "course") as book:
         book.update_or_create_student(student)
         with book.db.no_autoflush:
-            book.update_or_create_submission("lab1", student, timestamp="2026-01-02 03:04:05 UTC")
+            book.update_or_create_submission("lab1", student, timestamp=when)
         grade: Any = book.find_grade("check", "first", "lab1", student)
         grade.auto_score, grade.needs_manual_grade = score, grade.manual_score is not None
         comment: Any = book.find_comment("answer", "first", "lab1", student)
@@ -165,11 +167,13 @@ def folders(course: Path) -> dict[str, Any]:
     return found
 
 
-def put(course: Path, url: str, score: float, files: dict[str, bytes]) -> None:
+def put(
+    course: Path, url: str, score: float, files: dict[str, bytes], when: str | None = "2026-01-02 03:04:05 UTC"
+) -> None:
     config = Config()
     config.CourseDirectory.root, config.CourseDirectory.course_id = str(course), "course"
     config.CourseDirectory.db_url = url
-    about = {"rows": graded_elsewhere(course, url, score), "files": list(files)}
+    about = {"rows": graded_elsewhere(course, url, score, when=when), "files": list(files)}
     Writer(course, config, print, print).write("lab1", "ann", about, list(files.values()))
 
 
@@ -189,7 +193,8 @@ def test_what_is_written_twice_is_there_once_and_what_is_by_hand_stays(url: str,
         found.manual_score = 7.0
         book.db.commit()
     fewer = {name: data for name, data in FILES.items() if "integrity" not in name and "data" not in name}
-    put(course, url, 5.0, fewer)
+    put(course, url, 5.0, fewer, when=None)
+    assert rows(url)["submitted_assignment"][0]["timestamp"] is None, "which handed-in files no longer say"
     (grade,) = rows(url)["grade"]
     assert (grade["auto_score"], grade["manual_score"], grade["needs_manual_grade"]) == (5.0, 7.0, True)
     assert {*folders(course)} == {*fewer}

@@ -20,6 +20,7 @@ from traitlets.config import Config
 
 from autograder.pipeline.course import Failed
 from autograder.pipeline.intake import moment
+from autograder.pipeline.people import delimiter
 
 EXTENSIONS = "extensions.csv"  # in the course folder
 COLUMNS = ("student", "lab", "until")
@@ -70,7 +71,8 @@ def extensions(course: Path, labs: Iterable[str]) -> dict[tuple[str, str], datet
     until_when: dict[tuple[str, str], datetime] = {}
     known = sorted(labs)
     try:
-        table = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(keepends=True), strict=True)
+        text = path.read_text(encoding="utf-8-sig")
+        table = csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter(text), strict=True)
         if not {*COLUMNS} <= {*(table.fieldnames or ())}:
             raise Failed(f"{EXTENSIONS}: its first line is to be {','.join(COLUMNS)}")
         rows = [(table.line_num, row) for row in table]

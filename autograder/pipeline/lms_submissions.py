@@ -24,13 +24,15 @@ from pathlib import Path, PurePosixPath
 from autograder.pipeline import intake, labs
 from autograder.pipeline.course import Failed, gradebook, state
 from autograder.pipeline.people import Class, Person
-from autograder.pipeline.texts import letters, printable
+from autograder.pipeline.standing import handed_in
+from autograder.pipeline.texts import counted, letters, printable
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}  # not of a file's name
 MAX_PART = 255  # bytes of a file's or a folder's name that file systems take
 SHOWN = 300  # characters of a name in a list
+NEW, REPLACED, THERE, LEFT_OUT = "new", "replaced", "there", "left out"  # what becomes of what somebody handed in
 # What stands between a student's name and a file's, both of which are the student's own. In Moodle, the name is that of
 # a folder, or begins the file's; in Canvas, files lie in no folders, and it made those of a text and of a link itself.
 MOODLE = re.compile(r"_(?P<number>\d{1,18})_assignsubmission_[a-z]+(?:_?/|_)")
@@ -167,7 +169,7 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
         roster = Class(book)
     if not roster.everybody:
         raise Failed("The gradebook knows no students: python -m autograder roster FILE puts them in.")
-    put = 0
+    became: dict[str, list[str]] = defaultdict(list)  # whose hand-ins are NEW, REPLACED, THERE, LEFT_OUT
     with members(source) as files:
         listed = list(files)
         form = _form([member.path for member in listed], source)
@@ -183,29 +185,68 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
         for student in sorted(pieces):
             # Attack: a name of one's own choice in the LMS, under which one's file would be taken for somebody else's.
             if (users := len({piece.user for piece in pieces[student]})) > 1:
-                left_out[f"{student}: {users} users of the LMS go by this name, and it does not say which is meant"] = (
-                    None
-                )
-            elif why := _put(course, lab, student, pieces[student], source):
-                left_out[f"{student}: {why}"] = None
+                what, why = LEFT_OUT, f"{users} users of the LMS go by this name, and it does not say which is meant"
             else:
-                put += 1
+                what, why = _put(course, lab, student, pieces[student], source)
+            became[what].append(student)
+            if what == LEFT_OUT:
+                left_out[f"{student}: {why}"] = None
+            elif why:
+                say(f"{student}: {why}.")
+    taken = sorted(who for what in (NEW, REPLACED) for who in became[what])
     # Attack: a name of one's own choice that ends as somebody else's.
     for student, group in sorted(
         {(who, piece.group) for who, of_student in pieces.items() for piece in of_student if piece.group}
     ):
         say(f"{student}: what stands before the name, {_shown(group)!r}, is taken for a group.")
-    renamed = {
-        (who, piece.called, piece.name) for who, of_student in pieces.items() for piece in of_student if piece.called
-    }
-    for student, called, name in sorted(renamed):
-        say(f"{student}: {_shown(called)!r} is taken for {name}.")
-    say(f"{lab}: {put} submissions are in submitted/, of {len(roster.everybody)} students in the roster.")
-    if late_ones := sorted(who for who, of_student in pieces.items() if any(piece.late for piece in of_student)):
+    for student in taken:
+        for line in _renamed(pieces[student]):
+            say(f"{student}: {line}.")
+    not_gradable = handed_in(course, lab)
+    for student in taken:
+        if why := not_gradable[student]:
+            say(f"{student}: {why}")
+    there = sorted(person.id for person in roster.everybody if person.id in not_gradable)
+    say(
+        f"{lab}: {counted(len(taken), 'submission')} taken, {len(became[THERE])} there already. submitted/ has those "
+        f"of {len(there)} of {counted(len(roster.everybody), 'student')} in the roster."
+    )
+    if became[REPLACED]:
+        say(f"Replaced in submitted/, which held other files: {', '.join(became[REPLACED])}.")
+    late_ones = sorted(
+        who
+        for who in (*taken, *became[THERE])
+        if any(piece.late for piece in pieces[who])
+        and not os.path.lexists(course / "submitted" / who / lab / intake.STAMP)
+    )
+    if late_ones:
         say(
             f"Canvas says LATE, but not when: {', '.join(late_ones)}. submitted/STUDENT/{lab}/timestamp.txt can say it."
         )
+    if left_out:
+        say(f"What is left out can be put into submitted/STUDENT/{lab} by hand.")
     return list(left_out)
+
+
+def _in_order(pieces: list[Piece]) -> list[Piece]:
+    """The files of a student, of two for one name the later one last."""
+    return sorted(pieces, key=lambda piece: (piece.time or datetime.min, *piece.order))
+
+
+def _renamed(pieces: list[Piece]) -> list[str]:
+    """Which file was taken for which name, as clauses, where it is another's or there were others."""
+    of_name: dict[str, list[str]] = defaultdict(list)
+    for piece in _in_order(pieces):
+        of_name[piece.name].append(piece.called or piece.name)
+    lines: list[str] = []
+    for name, (*others, called) in sorted(of_name.items()):
+        others = sorted({other for other in others if other != called})
+        but = f", and not {', '.join(repr(_shown(other)) for other in others)}" if others else ""
+        if called != name:
+            lines.append(f"{_shown(called)!r} is taken for {name}{but}")
+        elif others:
+            lines.append(f"{name} is taken{but}")
+    return lines
 
 
 def _form(paths: list[str], source: Path) -> re.Pattern[str] | None:
@@ -268,10 +309,14 @@ def _piece(
     shown = _shown(member.path)
     owner, _, name = member.path.partition("/")
     about: dict[str, str] = {}
-    student, group = None, ""
+    group, where = "", ""
     if form is None:
-        student = roster.find(Person(owner))
-    elif splits := _splits(form, member.path):
+        named = Person(owner)
+        student = roster.find(named)
+    else:
+        splits = _splits(form, member.path)
+        if not splits:
+            return f"{_shown(owner)}: not called as the other files of this export are", None
         if len(splits) > 1:
             # Attack: a name of one's own, or a file's, with somebody else's in it. Canvas's numbers can tell; whose is
             # not in the roster may be its sender's all the same, and only the first is not of the sender's choice.
@@ -281,19 +326,22 @@ def _piece(
                 return f"{shown}: nothing says where the student's name ends and the file's begins", None
         owner, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
         about = splits[0].groupdict("")
-        student = roster.find(Person("", owner, lms_user_id=about.get("user", "")))
+        named = Person("", owner, lms_user_id=about.get("user", ""))
+        student = roster.find(named)
+        # Up to the LMS's number of whoever it is, which is the same for all files of one hand-in.
+        where = f" ({_shown(member.path[: splits[0].end('user' if form is CANVAS else 'number')])}_…)"
         if student is None and groups:
             group, student = _grouped(owner, roster)
             # "Group 1-x-Ann Ek" may be a name in Group 1, unless there are others in Group 1-x.
             other = next((name for name in groups if group.startswith(f"{name}-")), None)
             if student and groups[group] < 2 and other is not None:
                 return (
-                    f"{_shown(owner)}: nobody in the roster, or several, may be meant by this name: {student} in the "
+                    f"{_shown(owner)}: two may be meant by this name: {student} in the "
                     f"group {_shown(group)!r}, in which is nobody else, or another one in the group {_shown(other)!r}",
                     None,
                 )
     if student is None:
-        return f"{_shown(owner)}: nobody in the roster, or several, may be meant by this name", None
+        return f"{_shown(owner)}: {roster.why_not(named)}{where}", None
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not _usable(parts, name):
         return f"{shown}: no file can be called so", None
@@ -327,40 +375,81 @@ def _usable(parts: tuple[str, ...], name: str) -> bool:
     return not any(part.startswith(".") or part.endswith((".", " ")) or set(part) & set(':/\\*?"<>|') for part in parts)
 
 
-def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path) -> str:
-    """Have submitted/STUDENT/LAB hold these files and nothing else; why not, as a clause, or ""."""
+def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path) -> tuple[str, str]:
+    """Have submitted/STUDENT/LAB hold these files and nothing else, unless what it holds is the same or counts more.
+
+    What lies there may have been put there by hand: it counts if it was handed in later, or has a time of handing in
+    where these files have none.
+
+    Returns:
+        NEW or REPLACED; THERE, and what is to be known of its time, as a clause; LEFT_OUT, and why, as a clause.
+    """
     target = course / "submitted" / student / lab
     if (link := next((folder for folder in (target.parent, target) if folder.is_symlink()), None)) is not None:
-        return f"{link.relative_to(course)} is a link"
+        return LEFT_OUT, f"{link.relative_to(course)} is a link"
     if len(pieces) > intake.MAX_FILES:
-        return f"more than {intake.MAX_FILES} files"
-    times = [piece.time for piece in pieces if piece.time]
-    when = max(times) if times else None
-    before, _ = intake.handed_in_at(target)
-    if before and when and before > when:
-        return f"what lies in submitted/ was handed in later, at {before} UTC"
+        return LEFT_OUT, f"more than {intake.MAX_FILES} files"
     with tempfile.TemporaryDirectory(prefix="collect-", dir=state(course)) as folder:
         fresh = Path(folder) / lab
         fresh.mkdir()
-        left = intake.MAX_SUM
-        for piece in sorted(pieces, key=lambda piece: (piece.time or datetime.min, *piece.order)):
-            data = piece.member.read(min(left, intake.MAX_FILE))
-            if data is None:
-                return f"{piece.name[:SHOWN]} of {source.name} cannot be read, or is too large"
-            left -= len(data)
-            path = fresh / piece.name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-            except (FileExistsError, IsADirectoryError, NotADirectoryError):
-                return f"{piece.name[:SHOWN]} is both a file and a folder"
-            except OSError as problem:
-                if problem.errno in OF_THE_DISK:
-                    raise Failed(f"{path} cannot be written: {problem.strerror}.") from None
-                return f"{piece.name[:SHOWN]} cannot be written: {problem.strerror}"
-        if when:
-            (fresh / intake.STAMP).write_text(f"{when.isoformat(' ', 'seconds')} UTC\n", encoding="utf-8")
+        if why := _write(fresh, pieces, source):
+            return LEFT_OUT, why
+        (when, _), (before, _) = intake.handed_in_at(fresh), intake.handed_in_at(target)
+        stamped = os.path.lexists(target / intake.STAMP)
+        if _same(fresh, target):
+            if when and not stamped:
+                (fresh / intake.STAMP).rename(target / intake.STAMP)
+                return THERE, f"the same files are in submitted/, and get the time {when} UTC"
+            if when and when != before:
+                return THERE, f"the same files are in submitted/; their {intake.STAMP} stays, not {when} UTC"
+            return THERE, ""
+        if before and when and before >= when:
+            how = "later" if before > when else "at the same time"
+            return LEFT_OUT, f"what lies in submitted/ differs, and was handed in {how}, at {before} UTC"
+        if stamped and when is None:
+            return LEFT_OUT, (
+                f"the export does not say when this was handed in, and submitted/ has other files with a "
+                f"{intake.STAMP}, which stay; to have the export's, delete submitted/{student}/{lab} and collect again"
+            )
+        replaced = REPLACED if target.exists() else NEW
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(target, ignore_errors=True)
         fresh.rename(target)
+    return replaced, ""
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same files, but for the time of handing in and what graders do not look at."""
+
+    def names(folder: Path) -> set[Path]:
+        paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+        return {path for path in paths if not any(part.startswith(".") for part in path.parts)} - {Path(intake.STAMP)}
+
+    def content(path: Path) -> bytes | None:
+        return intake.read_plain(path, intake.MAX_FILE)
+
+    files = names(one)
+    return files == names(other) and all(content(one / name) == content(other / name) for name in files)
+
+
+def _write(folder: Path, pieces: list[Piece], source: Path) -> str:
+    """Write files into a new folder, and the time of handing in if they have one; why not, as a clause, or ""."""
+    left = intake.MAX_SUM
+    for piece in {piece.name: piece for piece in _in_order(pieces)}.values():
+        data = piece.member.read(min(left, intake.MAX_FILE))
+        if data is None:
+            return f"{piece.name[:SHOWN]} of {source.name} cannot be read, or is too large"
+        left -= len(data)
+        path = folder / piece.name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except (FileExistsError, IsADirectoryError, NotADirectoryError):
+            return f"{piece.name[:SHOWN]} is both a file and a folder"
+        except OSError as problem:
+            if problem.errno in OF_THE_DISK:
+                raise Failed(f"{path} cannot be written: {problem.strerror}.") from None
+            return f"{piece.name[:SHOWN]} cannot be written: {problem.strerror}"
+    if times := [piece.time for piece in pieces if piece.time]:
+        (folder / intake.STAMP).write_text(f"{max(times).isoformat(' ', 'seconds')} UTC\n", encoding="utf-8")
     return ""

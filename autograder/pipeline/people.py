@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from nbgrader.api import Gradebook
 
 from autograder.pipeline.course import Failed
 from autograder.pipeline.intake import unusable
-from autograder.pipeline.texts import letters, without_tags
+from autograder.pipeline.texts import letters, printable, without_tags
 
 MAX_TABLE = 20_000_000  # bytes
 # What the columns are called, in small letters: in nbgrader and plain lists, in Canvas, in Moodle (English, German).
@@ -26,7 +26,7 @@ NAMES = {
 }
 POINTS, TEST = "points possible", "student, test"  # in Canvas's first column: of rows that are nobody
 OF_NO_ID = '/\\"'  # which lead to another folder, or end a text in one of nbgrader's scripts
-TESTER = re.compile(r"[0-9a-f]{40}")  # the login that Canvas gives its test student
+TESTER = re.compile(r"[0-9a-f]{10,}")  # the login that Canvas gives its test student, a hash
 
 
 @dataclass
@@ -57,6 +57,11 @@ class Table:
         return [known.index(name) for name in names if name in known]
 
 
+def delimiter(text: str) -> str:
+    """What stands between the fields of a CSV file: a comma, a semicolon or a tab, as most often in its first line."""
+    return max(",;\t", key=text.partition("\n")[0].count)
+
+
 def read_table(path: Path) -> Table:
     """Read a CSV file as spreadsheets, Canvas and Moodle write it: UTF-8, UTF-16 or Windows-1252; , ; or tabs.
 
@@ -75,17 +80,15 @@ def read_table(path: Path) -> Table:
     except UnicodeDecodeError:
         encoding = "cp1252"
         text = data.decode(encoding, "replace")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(row)]
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter(text)) if any(row)]
     except csv.Error as problem:
         raise Failed(f"{path} is no CSV file: {problem}.") from None
     if not rows:
         raise Failed(f"{path} is empty.")
     width = max(map(len, rows))
     columns, *rows = [row + [""] * (width - len(row)) for row in rows]
-    return Table(columns, rows, delimiter, encoding)
+    return Table(columns, rows, delimiter(text), encoding)
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def people(table: Table) -> list[Person | None]:
         if nobody or (whole.casefold() == TEST and unknown):
             return None
         if whole and not texts["last_name"]:
-            last, comma, first = whole.partition(",")
+            last, comma, first = whole.rpartition(",")  # the last comma, as of "Smith, Jr., Robert"
             texts["first_name"], texts["last_name"] = (first, last) if comma else whole.rpartition(" ")[::2]
         plain = {name: without_tags(text.strip()) for name, text in texts.items()}
         return Person(**plain, lms_user_id=lms)
@@ -137,12 +140,13 @@ def people(table: Table) -> list[Person | None]:
     return [person(row) for row in table.rows]
 
 
-def enrol(gradebook: Gradebook, path: Path) -> list[Person]:
+def enrol(gradebook: Gradebook, path: Path, say: Callable[[str], None] = lambda line: None) -> list[Person]:
     """Put everybody whom a table lists into the gradebook. Those who are in it are renewed, nobody is removed.
 
     Args:
         gradebook: which is open.
         path: the table.
+        say: called with a line for each row that is of Canvas's test student.
 
     Returns:
         who is listed.
@@ -150,7 +154,12 @@ def enrol(gradebook: Gradebook, path: Path) -> list[Person]:
     Raises:
         Failed: the table cannot be read, lists nobody, or somebody twice, or under a name that no folder can have.
     """
-    listed = [replace(person, id=person.id or _local(person.email)) for person in people(read_table(path)) if person]
+    table = read_table(path)
+    persons = people(table)
+    for row in (row for row, person in zip(table.rows, persons, strict=True) if person is None):
+        if any(field.strip().casefold() == TEST for field in row):
+            say(f"Canvas's test student is left out: {printable(', '.join(filter(None, row)))}")
+    listed = [replace(person, id=person.id or _local(person.email)) for person in persons if person]
     seen: dict[str, Person] = {}
     for person in listed:
         if not person.id:
@@ -198,26 +207,49 @@ class Class:
                 ("lms", person.lms_user_id),
                 ("email", person.email.casefold()),
                 *(("name", letters(name)) for name in names),
+                ("words", _words(person)),
             ):
                 if text:
                     self._by.setdefault((kind, text), set()).add(person.id)
 
     def find(self, person: Person) -> str | None:
         """The id of the only student whom this may mean; None if there is none, or several."""
+        return self._found(person)[0]
+
+    def why_not(self, person: Person) -> str:
+        """Why this means no student, as a clause; only where `find` finds none."""
+        return self._found(person)[1]
+
+    def _found(self, person: Person) -> tuple[str | None, str]:
+        several: list[str] = []
         names = (f"{person.last_name} {person.first_name}", f"{person.first_name} {person.last_name}")
         email = person.email.casefold()
         given = [("lms", person.lms_user_id), ("id", person.id)]
         chosen = [("email", email), ("id", _local(person.email)), *(("name", letters(name)) for name in names)]
-        for kind, text in (*given, *chosen):
-            if not text or len(students := self._by.get((kind, text), set())) != 1:
+        # Last, a name in whatever order: the LMSs do not put "Jr." at the same place.
+        for kind, text in (*given, *chosen, ("words", _words(person))):
+            students = sorted(self._by.get((kind, text), ())) if text else []
+            if len(students) != 1:
+                several = several or students
                 continue
-            known = self._known[next(iter(students))]
+            known = self._known[students[0]]
             # Attack: the name of somebody else, or what stands before the @ in their address, with a number in the LMS
             # or an address of one's own. A login is not of one's own choice, and needs no address that agrees.
             other_number = known.lms_user_id and person.lms_user_id not in ("", known.lms_user_id)
             other_email = known.email and email not in ("", known.email.casefold()) and known.id != person.id
-            return None if other_number or other_email else known.id
-        return None
+            if other_number or other_email:
+                other = "number in the LMS" if other_number else "e-mail address"
+                return None, f"{known.id} goes by this name in the roster, with another {other}"
+            return known.id, ""
+        if several:
+            return None, f"{len(several)} students in the roster go by this name: {', '.join(several)}"
+        return None, "nobody in the roster goes by this name"
+
+
+def _words(person: Person) -> str:
+    """The words of a name, in an order that does not depend on theirs; of a single one, none."""
+    words = sorted(filter(None, map(letters, f"{person.first_name} {person.last_name}".split())))
+    return " ".join(words) if len(words) > 1 else ""
 
     def namesakes(self, person: Person) -> set[str]:
         """The ids of those who are called as this person is, where these are several; else none."""

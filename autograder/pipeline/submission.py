@@ -182,7 +182,10 @@ class SubmissionExporter(NotebookExporter):
         if path.is_relative_to(Path(self._course.root, self._course.submitted_directory)):
             return "", resources  # nbgrader's first pass: the notebook begins to be there
         lab, student, name = (given["nbgrader"][key] for key in ("assignment", "student", "notebook"))
-        source = self._course.folder(lab, student) / self._course.files[lab, student][name]
+        folder = self._course.folder(lab, student)
+        if handed_in_at(folder)[0] is None:
+            _forget_time(self._course.db_url, lab, student)
+        source = folder / self._course.files[lab, student][name]
         seed = next((step.seed for step in self._preprocessors if isinstance(step, JudgedExecute)), None)
         request = {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
         graded = self._graded(request)
@@ -277,6 +280,15 @@ def is_graded(path: Path) -> bool:
         return DONE in nbformat.read(path, as_version=4).metadata
     except (ValueError, OSError):
         return False
+
+
+def _forget_time(database: str, lab: str, student: str) -> None:
+    """Have the gradebook know no time of handing in: nbgrader keeps that of an earlier grading."""
+    with Gradebook(database) as gradebook:
+        submission: Any = gradebook.find_submission(lab, student)
+        if submission.timestamp is not None:
+            submission.timestamp = None
+            gradebook.db.commit()
 
 
 def _notebooks(database: str, lab: str) -> list[str] | None:

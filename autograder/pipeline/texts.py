@@ -38,6 +38,11 @@ def printable(text: bytes | str, instead: str = "_") -> str:
     return "".join(c if c.isprintable() else instead for c in os.fsdecode(text))
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things whose plural ends in s: "1 student", "2 students"."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def listed(name: str) -> str:
     """A name as lists have it: as it is; quoted, with escapes, where a terminal would obey it."""
     return name if name.isprintable() else repr(name)

@@ -141,8 +141,7 @@ class Writer:
                 put_rows(connection, {name: of_table for name, of_table in rows.items() if name != "student"})
                 return
             (handed_in,), (known,) = rows["submitted_assignment"], known_rows["submitted_assignment"]
-            if handed_in["timestamp"] is not None:
-                set_row(connection, tables["submitted_assignment"], known["id"], timestamp=handed_in["timestamp"])
+            set_row(connection, tables["submitted_assignment"], known["id"], timestamp=handed_in["timestamp"])
             for part, row in known_parts.items():
                 assert row is not None
                 made = {name: graded[part][name] for name in MADE[part[0]]}
