@@ -66,9 +66,6 @@ def by_nbgrader(course: Path, text: str, picture: str = "", **about: bool) -> No
 
     def in_the_unit(request: dict[str, Any]) -> str:
         with book(course) as gradebook:
-            with gradebook.db.no_autoflush:
-                gradebook.update_or_create_student("ann")
-                gradebook.update_or_create_submission("lab1", "ann")
             check: Any = gradebook.find_grade("check", "first", "lab1", "ann")
             check.auto_score, check.needs_manual_grade = 4.0, False
             grade: Any = gradebook.find_grade("prose", "first", "lab1", "ann")
@@ -77,6 +74,9 @@ def by_nbgrader(course: Path, text: str, picture: str = "", **about: bool) -> No
             gradebook.db.commit()
         return graded
 
+    with book(course) as gradebook, gradebook.db.no_autoflush:  # as nbgrader's own loop does, before it exports
+        gradebook.update_or_create_student("ann")
+        gradebook.update_or_create_submission("lab1", "ann")
     exporter = submission.SubmissionExporter()
     taken: Any = SimpleNamespace(root=str(course), submitted_directory="copy", files={("lab1", "ann"): {"first": "x"}})
     taken.folder = lambda lab, student: course / "submitted" / student / lab

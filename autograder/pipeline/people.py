@@ -245,16 +245,16 @@ class Class:
             return None, f"{len(several)} students in the roster go by this name: {', '.join(several)}"
         return None, "nobody in the roster goes by this name"
 
+    def namesakes(self, person: Person) -> set[str]:
+        """The ids of those who are called as this person is, where these are several; else none."""
+        students = self._by.get(("name", letters(f"{person.first_name} {person.last_name}")), set[str]())
+        return students if len(students) > 1 else set()
+
 
 def _words(person: Person) -> str:
     """The words of a name, in an order that does not depend on theirs; of a single one, none."""
     words = sorted(filter(None, map(letters, f"{person.first_name} {person.last_name}".split())))
     return " ".join(words) if len(words) > 1 else ""
-
-    def namesakes(self, person: Person) -> set[str]:
-        """The ids of those who are called as this person is, where these are several; else none."""
-        students = self._by.get(("name", letters(f"{person.first_name} {person.last_name}")), set[str]())
-        return students if len(students) > 1 else set()
 
 
 def _local(email: str) -> str:

@@ -184,7 +184,7 @@ class SubmissionExporter(NotebookExporter):
         lab, student, name = (given["nbgrader"][key] for key in ("assignment", "student", "notebook"))
         folder = self._course.folder(lab, student)
         if handed_in_at(folder)[0] is None:
-            _forget_time(self._course.db_url, lab, student)
+            _forget_time(given["nbgrader"]["db_url"], lab, student)
         source = folder / self._course.files[lab, student][name]
         seed = next((step.seed for step in self._preprocessors if isinstance(step, JudgedExecute)), None)
         request = {"resources": given, "folder": str(path.parent), "source": str(source), "seed": seed}
