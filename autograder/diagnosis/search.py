@@ -252,8 +252,11 @@ class _Search:
                 else subject
             )
             for term, words in self._names(here, i, factor):
+                # A factor on the way to the result may as well be one of a later line that does the same.
+                whole = subject == "every value"
+                fact = f"{subject} is" if whole else f"as if {subject} were"
                 edit = here.edit(
-                    App("multiply", (here.term, term)), f"{subject} is {words} times the expected one", 1.5, "factor"
+                    App("multiply", (here.term, term)), f"{fact} {words} times the expected one", 1.5, "factor"
                 )
                 if self._explains(edit.of(self.program.lines)):
                     yield edit
