@@ -416,11 +416,10 @@ class Exercise:
             if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed
                 del changes[0]
-        if not smooth:
-            return cases + drawn
-        return [case if case.differentiate or case.visible else differentiated(case) for case in cases] + [
-            differentiated(case) for case in drawn
-        ]
+        if smooth:
+            cases = [case if case.differentiate or case.visible else differentiated(case) for case in cases]
+            drawn = [differentiated(case) for case in drawn]
+        return cases + drawn
 
     def _hides(self, case: Case) -> bool:
         """Whether a case has a mask or anything else that it may lack: what is hidden may be no outlier then."""

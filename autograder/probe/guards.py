@@ -222,9 +222,7 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
                 filled(),
             ):
                 warnings.simplefilter("ignore")
-                torch.default_generator.manual_seed(
-                    SEED
-                )  # manual_seed itself asks every kind of device, which takes 1 ms
+                torch.default_generator.manual_seed(SEED)  # torch.manual_seed asks every device, which takes 1 ms
                 reply = work()
     except KeyboardInterrupt as stop:
         if not watchdog.barked:
