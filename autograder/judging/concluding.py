@@ -64,7 +64,7 @@ def conclude(comparison: Comparison, repetition: Repetition) -> Verdict:
         _headline(grounds, results, mistakes),
         tuple(results),
         mistakes,
-        _first_difference(comparison, repetition),
+        _first_difference(comparison, repetition, follow=not mistakes),
         error_lines(run.errors[0]) if run.errors else (),
         printed,
         properties(comparison),
@@ -151,20 +151,24 @@ def _how_many_agree(grounds: Grounds, results: Sequence[Result], mistakes: tuple
 # --- The first difference ----------------------------------------------------------------------------------------
 
 
-def _first_difference(comparison: Comparison, repetition: Repetition) -> Difference | None:
-    """Where the first visible case differs whose numbers can be held beside the right ones; None if none does."""
+def _first_difference(comparison: Comparison, repetition: Repetition, follow: bool) -> Difference | None:
+    """Where the first visible case differs whose numbers can be held beside the right ones; None if none does.
+
+    `follow`: whether to say how far the way to it was right, which may contradict a mistake that is recognised: numbers
+    that are found do not tell their layout.
+    """
     right = repetition.steadily(comparison.right)
     for i, case in enumerate(comparison.cases):
         outputs, answer = comparison.run.outcomes[i].output, comparison.expected[i]
         if not case.visible or right[i] or outputs is None or answer is None:
             continue
         if [got.shape for got in outputs] == [tuple(part.shape) for part in answer]:
-            return _difference(comparison, i)
+            return _difference(comparison, i, follow)
     return None
 
 
-def _difference(comparison: Comparison, i: int) -> Difference:
-    """Where case i first differs from the right answer, and how far the way to it was right."""
+def _difference(comparison: Comparison, i: int, follow: bool) -> Difference:
+    """Where case i first differs from the right answer, and, if wanted, how far the way to it was right."""
     case, outcome, answer = comparison.cases[i], comparison.run.outcomes[i], comparison.expected[i]
     assert outcome.output is not None and answer is not None  # or it would not be the case to show
     names = comparison.trial.exercise.parts or ("",)
@@ -187,7 +191,7 @@ def _difference(comparison: Comparison, i: int) -> Difference:
             f"{expected[at]:{form}}",
             f"{got[at]:{form}}",
             _extent(*numbers, off),
-            follow_stages(comparison, i),
+            follow_stages(comparison, i) if follow else "",
             Picture.of(*numbers, at, name),
         )
     return Difference(case.label, "the result", "what the task describes", "something else")
