@@ -171,7 +171,8 @@ def differentiated(case: Case) -> Case:
     extreme = case.scale != 1.0 or any(
         abs(value).max(initial=0) > 100 or not np.any(value, axis=-1).all() for value in numbers
     )
-    ordinary = case.single and case.dtype == "float64" and case.steps is None and not case.refuses and not extreme
+    same = case.steps is None or case.drift == 1  # the weights in all of its calls
+    ordinary = case.single and case.dtype == "float64" and same and not case.refuses and not extreme
     return replace(case, differentiate=case.differentiate or ordinary, beside=True)
 
 

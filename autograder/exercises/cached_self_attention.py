@@ -62,7 +62,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=130),
+    Axis("tokens", long=70),
     *multi_head.HEADS,
     Choice("calls", ("in one call", "one by one", "in two calls")),
 )

@@ -140,12 +140,15 @@ class _Cache:
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Keep those of new tokens. Returns all, the new ones last."""
         batch, groups, _, d_head = self.keys.shape
-        for name, new in (("keys", keys), ("values", values)):
-            if new.dim() != 4 or (new.size(0), new.size(1), new.size(3)) != (batch, groups, d_head):
+        for name, given in (("keys", keys), ("values", values)):
+            if given.dim() != 4 or (given.size(0), given.size(1), given.size(3)) != (batch, groups, d_head):
                 raise ValueError(
                     f"the cache keeps {name} of shape (batch, n_groups, tokens, d_head), here ({batch}, {groups}, "
-                    f"tokens, {d_head}); it got {tuple(new.shape)}"
+                    f"tokens, {d_head}); it got {tuple(given.shape)}"
                 )
+        new, n_before = keys.size(2), self.keys.size(2)
+        if n_before - new >= self.earlier[0].size(2) and torch.equal(self.keys[:, :, n_before - new :], keys):
+            raise ValueError("the cache was given the same tokens twice in one call")
         self.keys = torch.cat((self.keys.to(keys.dtype), keys), dim=2)
         self.values = torch.cat((self.values.to(values.dtype), values), dim=2)
         return self.keys, self.values
