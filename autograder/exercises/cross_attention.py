@@ -74,8 +74,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=130),
-    Axis("source_tokens", long=130),
+    Axis("tokens", long=70),
+    Axis("source_tokens", long=70),
     *multi_head.HEADS,
     Choice("mask", (None, "padding")),
 )

@@ -60,8 +60,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=130),
-    Axis("source_tokens", long=130),
+    Axis("tokens", long=70),
+    Axis("source_tokens", long=70),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "random")),

@@ -23,7 +23,7 @@ OWN_WIDTH_SHOWS = Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_ff"] % si
 NORM_SHOWS = Only(lambda sizes: sizes["d_model"] > 2)  # of two numbers, a LayerNorm keeps only which one is larger
 BLOCK_AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=130),
+    Axis("tokens", long=70),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "padding")),

@@ -90,7 +90,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("n_target", least=4, most=9), Axis("max_tokens", most=6, long=130))
+AXES = (Axis("batch", most=4), Axis("n_target", least=4, most=9), Axis("max_tokens", most=6, long=105))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

@@ -77,7 +77,7 @@ def _cache(source: np.random.Generator, shape: tuple[int, ...]) -> dict[str, Any
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=130),
+    Axis("tokens", long=70),
     Axis("n_groups", most=3, build=True),
     Axis("n_shared", most=3, build=True),
     Derived("n_heads", lambda sizes: sizes["n_groups"] * sizes["n_shared"], build=True),

@@ -58,7 +58,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=130),
+    Axis("tokens", long=70),
     Axis("d_k", most=5),
     Axis("d_v", most=5),
     Choice("padding", (None, "longest first", "longest last", "all")),

@@ -70,7 +70,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("tokens", long=130), *HEADS, Choice("mask", (None, "causal", "padding")))
+AXES = (Axis("batch", most=4), Axis("tokens", long=70), *HEADS, Choice("mask", (None, "causal", "padding")))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
