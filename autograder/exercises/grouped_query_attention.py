@@ -83,7 +83,7 @@ AXES = (
     Derived("n_heads", lambda sizes: sizes["n_groups"] * sizes["n_shared"], build=True),
     Axis("d_head", least=2, most=5, build=True),
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
-    Choice("mask", (None, "causal", "by head", "of two axes")),
+    Choice("mask", (None, "causal", "padding", "by head", "of two axes")),
     Choice("cache", (None, 1, 3)),
 )
 
@@ -93,7 +93,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     inputs: Inputs = (rng.normal(size=(batch, tokens, d_model)),)
     if kind or earlier:
         mask = _by_head(batch, n_heads, tokens, tokens, rng) if kind == "by head" else None
-        if kind == "causal":
+        if kind in ("causal", "padding"):
             mask = multi_head.with_heads(masked(kind, batch, tokens, tokens, rng))
         elif kind == "of two axes":
             mask = np.tri(tokens, dtype=bool)
