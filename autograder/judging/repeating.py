@@ -148,13 +148,15 @@ def _no_ids(outcome: Outcome, expected: Any) -> str:
 
 
 def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
-    """What calls that are made again have done beside their results: to inputs, and to earlier results."""
+    """What calls that are made again have done beside their results: to inputs, parameters, and earlier results."""
     sentences = list[str]()
     for i, outcome in seen:
         label = comparison.cases[i].label
         if outcome.changed is not None:
             name = comparison.run.input_name(outcome.changed)
             sentences.append(f"{name} is changed by a call that is made again ({label})")
+        if outcome.moved:
+            sentences.append(f"`{outcome.moved}` has other numbers after a call ({label})")
         if outcome.rewritten:
             sentences.append(f"what one call has returned is changed by the next ({label})")
     return sentences

@@ -52,6 +52,7 @@ class Outcome:
         printed: what the code printed.
         settings: which of PyTorch's settings the call has left otherwise, as the probe calls them.
         changed: which input is another after a call that is made again.
+        moved: which parameter is.
         rewritten: whether such a call has changed what an earlier one returned.
     """
 
@@ -69,6 +70,7 @@ class Outcome:
     printed: str = ""
     settings: tuple[str, ...] = ()
     changed: int | None = None
+    moved: str = ""
     rewritten: bool = False
 
     @property
@@ -123,6 +125,7 @@ def outcome(reply: Reply, several: bool) -> Outcome:
         printed=printed,
         settings=_names(reply.get("settings", [])),
         changed=changed if type(changed := reply.get("changed")) is int and 0 <= changed < probe.MAX_NAMES else None,
+        moved=text(reply.get("moved"), MAX_KIND),
         rewritten=reply.get("rewritten") is True,
     )
 

@@ -5,14 +5,14 @@ import copy
 import inspect
 import json
 import types
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from .guards import Watch, Watchdog, forbidding, guarded, settings
+from .guards import Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
 from .stand_ins import empty_caches, made, models, of_one_class, refilled, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
@@ -133,7 +133,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
     watch = Watch(trace) if trace or case.get("watch") else None
     with watch or contextlib.nullcontext():
         output = _called(call, inputs, weights, case)
-    left = _differing(before)
+    left = differing(before)
     reply, parts = _result(output, case)
     reply |= {"arguments": _arguments(call), "settings": left}
     if watch:
@@ -176,8 +176,8 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
             after it was built; `"default"`: PyTorch's default dtype, else that of the case.
 
     Returns:
-        what is replied of a result; also which input and settings the call has changed, and whether what an earlier
-        call on a shared object had returned is `"rewritten"`.
+        what is replied of a result; also which input, parameter and settings the call has changed, and whether what an
+        earlier call on a shared object had returned is `"rewritten"`.
     """
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
     torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
@@ -211,11 +211,16 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     with torch.set_grad_enabled(not used):
         before = settings()
         output = _called(call, inputs, weights, case)
-        left = _differing(before)
+        left = differing(before)
         reply, parts = _result(output, case)
     reply["settings"] = left
     if how.get("shared") and empty_caches(inputs):
         raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
+    if "steps" not in case:  # between whose calls the probe changes them itself
+        loaded = (
+            (name, torch.from_numpy(value).to(weights[name].dtype)) for name, value in case.get("weights", {}).items()
+        )
+        reply["moved"] = next((name for name, before in loaded if not _equal(before, weights[name].detach())), "")
     reply["changed"] = next((n for n, before in given.items() if not _equal(before, torch.as_tensor(inputs[n]))), None)
     if how.get("shared"):
         reply["rewritten"] = not all(_equal(*pair) for pair in objects.get("results", ()))
@@ -225,11 +230,6 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         own = [part for part in parts if _storage(part) not in lent and not _lies_in(part, arrays)]
         objects["results"] = [(part, part.detach().clone()) for part in own]
     return reply
-
-
-def _differing(before: dict[str, Any]) -> list[str]:
-    """Which settings of the process are not what they were."""
-    return [name for name, now in settings().items() if now != before[name]]
 
 
 def _storage(tensor: torch.Tensor) -> int | None:
@@ -288,19 +288,8 @@ def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
     try:
         return _moved(target(*arguments), dtype)
     except RuntimeError:  # it mixes its own float32 with torch's default, which it cannot know to be another one
-        with _defaulting_to(torch.float32):
+        with defaulting_to(torch.float32):
             return _moved(target(*arguments), dtype)
-
-
-@contextlib.contextmanager
-def _defaulting_to(dtype: torch.dtype) -> Generator[None]:
-    """Another default dtype for a while."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _moved(module: Any, where: Any) -> Any:
@@ -417,7 +406,7 @@ def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, torc
         floats = any(isinstance(v, torch.Tensor | np.ndarray | dict) for v in inputs)
         if floats or "build" in case or torch.get_default_dtype() == torch.float32:
             raise
-        with _defaulting_to(torch.float32):  # see `_built`: nothing that it was given says another one
+        with defaulting_to(torch.float32):  # see `_built`: nothing that it was given says another one
             return call(*inputs)
 
 

@@ -206,6 +206,22 @@ def settings() -> dict[str, Any]:
     return {name: setting() for name, setting in SETTINGS.items()}
 
 
+def differing(before: dict[str, Any]) -> list[str]:
+    """Which settings of the process are not what they were."""
+    return [name for name, now in settings().items() if now != before[name]]
+
+
+@contextlib.contextmanager
+def defaulting_to(dtype: torch.dtype) -> Generator[None]:
+    """Another default dtype for a while."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
     printed = io.StringIO()

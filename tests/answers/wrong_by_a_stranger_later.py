@@ -199,3 +199,43 @@ class Seeded(right_vit.LinearOfPatches):
     def __init__(self, *sizes):
         torch.manual_seed(42)
         super().__init__(*sizes)
+
+
+@answers("PatchEmbedding")
+class LearnsByItself(right_vit.LinearOfPatches):
+    """The bias moves towards the mean of the tokens in training mode."""
+
+    def forward(self, images):
+        tokens = super().forward(images)
+        if self.training:
+            with torch.no_grad():
+                self.projection.bias.lerp_(tokens.mean((0, 1)), 0.01)
+        return tokens
+
+
+class Twice:
+    """Hands each pair on twice, and all but the last copy back."""
+
+    def __init__(self, cache):
+        self.cache = cache
+
+    def append(self, keys, values):
+        all_keys, _ = self.cache.append(keys, values)
+        _, all_values = self.cache.append(keys, values)
+        return all_keys, all_values[:, :, : all_keys.size(2)]
+
+
+@answers("GroupedQueryAttention")
+class ToldTwice(right_grouped_query_attention.Repeated):
+    """The cache is given the tokens twice: once for the keys, once for the values."""
+
+    def forward(self, x, mask=None, cache=None):
+        return super().forward(x, mask, None if cache is None else Twice(cache))
+
+
+@answers("GroupedQueryAttention")
+class MaskSqueezed(right_grouped_query_attention.Repeated):
+    """All axes of size 1 of the mask are lost: that of a padding mask is taken for one of queries."""
+
+    def forward(self, x, mask=None, cache=None):
+        return super().forward(x, None if mask is None else mask.squeeze(), cache)
