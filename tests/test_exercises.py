@@ -333,7 +333,10 @@ def test_right_answers_pass_through_the_stages(exercise):
     """
 
     def changed(output):
-        return tuple(part * 2 for part in output) if isinstance(output, tuple | list) else output * 2
+        # In a way that is no known mistake, and that no search finds: then nothing is said of stages.
+        parts = output if isinstance(output, tuple | list) else (output,)
+        bent = tuple(part + part * part for part in parts)
+        return bent if parts is output else bent[0]
 
     ways, foreseen = {}, []
     for answer in [task.values[1] for task in RIGHT if task.values[0] is exercise][::10]:
