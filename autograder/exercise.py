@@ -132,21 +132,28 @@ def _without_numbers(value: Any) -> Any:
     return {key: _without_numbers(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
+def _with_rows(case: Case) -> Iterator[int]:
+    """The places of those inputs of a case that are numbers in several rows."""
+    for i, value in enumerate(case.inputs):
+        is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size
+        if is_float and value.ndim > 1 and value.shape[-2] > 1:
+            yield i
+
+
 def with_outlier(case: Case, factor: float = 1000.0) -> Case:
     """The same case with one token (row) of its first numbers far larger than all others.
 
     What is computed over all tokens together, such as one maximum that is taken off all scores, then spoils the rest.
     Where there is one token only, the case as it is.
     """
+    i = next(_with_rows(case), None)
+    if i is None:
+        return case
     inputs = list(case.inputs)
-    for i, value in enumerate(inputs):
-        is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size
-        if is_float and value.ndim > 1 and value.shape[-2] > 1:
-            inputs[i] = value.copy()
-            inputs[i][(0,) * (value.ndim - 1)] *= factor
-            label = f"{case.label}, one row {factor:,.0f} times as large"
-            return replace(case, inputs=tuple(inputs), label=label, single=False)
-    return case
+    inputs[i] = inputs[i].copy()
+    inputs[i][(0,) * (inputs[i].ndim - 1)] *= factor
+    label = f"{case.label}, one row {factor:,.0f} times as large"
+    return replace(case, inputs=tuple(inputs), label=label, single=False)
 
 
 def with_zeros(case: Case) -> Case:
@@ -155,14 +162,13 @@ def with_zeros(case: Case) -> Case:
     Zeros are numbers like any other: what takes them for padding, or divides by them, gives something else. Where there
     is one token or one sample only, the case as it is.
     """
+    i = next((i for i in _with_rows(case) if len(case.inputs[i]) > 1), None)
+    if i is None:
+        return case
     inputs = list(case.inputs)
-    for i, value in enumerate(inputs):
-        is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size
-        if is_float and value.ndim > 1 and value.shape[-2] > 1 and len(value) > 1:
-            inputs[i] = value.copy()
-            inputs[i][-1 if value.ndim > 3 else (0,) * (value.ndim - 1)] = 0.0
-            return replace(case, inputs=tuple(inputs), label=f"{case.label}, some of it zeros")
-    return case
+    inputs[i] = inputs[i].copy()
+    inputs[i][-1 if inputs[i].ndim > 3 else (0,) * (inputs[i].ndim - 1)] = 0.0
+    return replace(case, inputs=tuple(inputs), label=f"{case.label}, some of it zeros")
 
 
 def differentiated(case: Case) -> Case:
