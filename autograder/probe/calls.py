@@ -445,16 +445,18 @@ def _in_turns(
     """
     first, *rest = inputs
     outputs, state = [], None
-    others = [piece for value in case.get("beside", ()) for piece in value.split(case["steps"], dim=1)]
+    # Slices, not `split`: what that returns may not be written into.
+    cuts = [slice(end - size, end) for end, size in zip(np.cumsum(case["steps"]), case["steps"], strict=True)]
+    others = [value[:, cut] for value in case.get("beside", ()) for cut in cuts]
     other_state = None
-    for turn, piece in enumerate(first.split(case["steps"], dim=1)):
+    for turn, cut in enumerate(cuts):
         if turn and case["drift"] != 1:
             with torch.no_grad():
                 for weight in weights.values():
                     weight.mul_(case["drift"])
         if others:
             call(others[turn], *rest, state)
-        result = call(piece, *rest, state)
+        result = call(first[:, cut], *rest, state)
         if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
             return result
         outputs.append(result[0])
