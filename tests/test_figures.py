@@ -109,6 +109,24 @@ def test_heatmap_draws_the_matrix_with_labels_and_values():
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
 
 
+def luminance(color: str | tuple[float, ...]) -> float:
+    """As of WCAG, 0 … 1."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_value_can_be_read_on_the_colour_of_its_cell(signed):
+    _, ax = titled()
+    matrix = torch.cat([torch.linspace(-1, 1, 41), torch.tensor([float("-inf")])])[None]
+    image = figures.heatmap(ax, matrix, values=True, signed=signed)
+    behind = [luminance(tuple(color[:3])) for color in image.to_rgba(image.get_array())[0]]
+    written = [luminance(text.get_color()) for text in ax.texts]
+    assert len(behind) == len(written) == 42
+    contrasts = [(max(pair) + 0.05) / (min(pair) + 0.05) for pair in zip(behind, written, strict=True)]
+    assert min(contrasts) > 3.5
+
+
 def test_heatmap_of_nothing_but_masked_scores_draws():
     fig, ax = titled()
     figures.heatmap(ax, torch.full((2, 2), float("-inf")), values=True)

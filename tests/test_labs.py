@@ -86,6 +86,15 @@ def test_the_shares_of_the_points_are_stated_before_the_student_starts(source: P
                 assert f"| {criterion.share:.0%} | {criterion.title} |" in before
 
 
+@pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_lab_begins_with_the_points_that_there_are(source: Path) -> None:
+    """All of them; `make labs` says where the text names no cell's own."""
+    released = cells(REPOSITORY / "labs" / source.parent.name / source.name)
+    graded = [about for cell in released if (about := cell.metadata.get("nbgrader", {})).get("grade")]
+    said = re.findall(r"\b(\d+) points\b", released[0].source)
+    assert [float(number) for number in said] == [sum(about.points for about in graded)]
+
+
 # --- What a task demands -----------------------------------------------------------------------------------------
 
 DEMAND = re.compile(r"\b(must|never|exactly|no|nobody may|nothing may)\b", re.IGNORECASE)

@@ -74,6 +74,12 @@ def test_a_worker_sees_of_a_submission_what_the_grader_sees(tmp_path: Path, made
     assert parcel.snapshot(folder, ["first", "second"]) != data
 
 
+def test_no_more_is_read_of_a_submission_than_is_graded(tmp_path: Path) -> None:
+    """Attack: files each of which is small enough, and which together fill the memory of whoever grades."""
+    large(tmp_path)
+    assert len(parcel.snapshot(tmp_path, ["first"])) < intake.MAX_SUM + 10_000
+
+
 @pytest.mark.parametrize("linked", ["ann", "ann/lab1"])
 def test_a_folder_that_is_a_link_stays_one_and_nothing_behind_it_is_read(tmp_path: Path, linked: str) -> None:
     real = tmp_path / "elsewhere" / "lab1"

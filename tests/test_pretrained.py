@@ -10,7 +10,7 @@ from headroom.data import LANGUAGES, Dates, days_of, embedded_digits, repeated_s
 from headroom.language_training import repeat_accuracy
 from headroom.recipes import CODE, DATES, REPEATS, VIT_DIGITS, Recipe
 from headroom.reference import attention_maps, padding_mask
-from headroom.training import accuracy, exact_match
+from headroom.training import History, accuracy, exact_match
 
 REMAKE = "remake it: python -m headroom.pretrained"
 
@@ -73,6 +73,20 @@ def test_cross_attention_reads_each_part_where_it_is_written(part):
         share = [len(find(text)[0]) / len(text) for text in written]
         assert sum(mass) / len(mass) > 0.6, language
         assert sum(mass) > 1.5 * sum(share), language
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_only_a_training_that_came_to_its_end_replaces_a_file(tmp_path, monkeypatch, capsys, interrupted):
+    history = History(losses=[2.3], val_accuracy=[0.1], seconds=1.0, interrupted=interrupted)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
+    monkeypatch.setattr(pretrained, "train", lambda *_, **__: history)
+    (tmp_path / "vit_digits.pt").write_bytes(b"as it was")
+    pretrained._remake_vit_digits()
+    said = capsys.readouterr().out
+    if interrupted:
+        assert (tmp_path / "vit_digits.pt").read_bytes() == b"as it was" and "is left as it was" in said
+    else:
+        assert pretrained.checkpoint("vit_digits")["val_accuracy"] == 0.1 and "validation accuracy 10.0 %" in said
 
 
 def test_another_models_file_is_not_mistaken():

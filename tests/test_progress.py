@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder import check
 from headroom import progress
 from headroom.lab import STATE_VARIABLE, course_folder, private_environment
+from website import build
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -155,3 +157,16 @@ def test_the_command_says_it_and_the_file_is_ignored_by_git(course: Path) -> Non
     assert ".headroom/" in (REPOSITORY / ".gitignore").read_text().splitlines()
     assert private_environment(Path("s"), Path("c"))[STATE_VARIABLE] == "s"
     assert course_folder(REPOSITORY) == REPOSITORY
+
+
+def test_the_website_shows_nobodys_progress(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lecture 0 shows one's own; whoever builds the website may have some."""
+    (course / "lectures").mkdir()
+    (course / "constraints.txt").touch()
+    monkeypatch.setattr(build, "COURSE", course)
+    progress.note(course, said("project_qkv", passed=True))
+    assert "1 of 3 passed" in progress.table(course)
+    showing = "from pathlib import Path\nfrom headroom.progress import table\nprint(table(Path('..').resolve()))"
+    lecture = new_notebook(cells=[new_code_cell(showing)])
+    ran = build.Book(course / "book", []).executed("lectures/00_start_here.ipynb", lecture)
+    assert [output.text.split(".")[0] for output in ran.cells[0].outputs] == ["No check in a lab yet"]

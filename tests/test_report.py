@@ -213,6 +213,16 @@ def test_a_copy_with_a_line_changed_is_found_and_another_program_is_not() -> Non
     assert groups(ann=LONG, bob=OTHER) == []
 
 
+def test_who_is_alike_by_way_of_another_is_in_the_same_group() -> None:
+    def longer(by: int) -> str:
+        return LONG + "".join(
+            f"    more_{n} = torch.cat([q, v * {n}.5], dim={n}) - mask.sum({n + 7})\n" for n in range(by)
+        )
+
+    assert groups(ann=LONG, cem=longer(5)) == [], "too much of it is another's"
+    assert groups(ann=LONG, bob=longer(2), cem=longer(5)) == [("ann", "bob", "cem")]
+
+
 def test_what_everybody_is_given_is_no_likeness() -> None:
     assert groups(LONG, ann=LONG, bob=LONG) == [], "it is the model answer"
     assert groups(ann=LONG, bob=LONG, cem=LONG, dee=LONG) == [], "most of the class write it"

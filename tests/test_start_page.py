@@ -146,3 +146,18 @@ def test_the_launcher_brings_the_map_back(lab: Lab) -> None:
     lab.run_command("launcher:create")
     lab.click_in("Launcher", lab.page.locator(".jp-LauncherCard", has_text="Course map"))
     expect(lab.page.locator(".headroom-map")).to_be_visible()
+
+
+def test_who_comes_back_to_the_map_sees_what_was_done_meanwhile(
+    lab: Lab, course_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as in a terminal, or in another tab: the map was in front all the time."""
+    monkeypatch.setenv(STATE_VARIABLE, str(course_copy / STATE))
+    lab.open_start()
+    lab.page.get_by_role("tab", name="Course map").click()
+    piece = lab.page.locator(".headroom-start [data-piece=lab01]")
+    expect(piece).to_be_visible()
+    expect(piece).not_to_contain_text("checks passed")
+    passed(course_copy, "lab01_attention", "project_qkv")
+    lab.page.evaluate("() => dispatchEvent(new Event('focus'))")
+    expect(piece).to_contain_text("1 of 3 checks passed")

@@ -120,6 +120,21 @@ def test_a_later_copy_leaves_the_environment_in_its_place(tmp_path: Path) -> Non
     assert "course/README.md" in names and not [one for one in names if ".venv" in one or "older" in one]
 
 
+def test_feedback_on_an_instructors_own_trial_is_not_in_it(tmp_path: Path) -> None:
+    """JupyterLab's Assignment List puts it into the lab's folder, which everybody else's copy has, too."""
+    course = tmp_path / "course"
+    for name in ("solutions/lab1", "labs/lab1/feedback/2026-11-30", "labs/lab1/pictures", "lectures/feedback"):
+        (course / name).mkdir(parents=True)
+    (course / "pyproject.toml").write_text('[tool.autograder]\nexercises = "exercises"\nstudents = ["lectures"]\n')
+    for name in ("labs/lab1/lab.ipynb", "labs/lab1/pictures/one.png", "lectures/feedback/loops.ipynb"):
+        (course / name).touch()
+    (course / "solutions" / "lab1" / "lab.ipynb").touch()
+    (course / "labs" / "lab1" / "feedback" / "2026-11-30" / "lab.html").touch()
+    folder, _ = student_copy.make(course, tmp_path / "copy")
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert found == {"labs/lab1/lab.ipynb", "labs/lab1/pictures/one.png", "lectures/feedback/loops.ipynb"}
+
+
 def test_the_file_browser_hides_all_that_is_no_lecture_and_no_lab() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     if listed.returncode:

@@ -372,6 +372,32 @@ def test_a_faded_augmentation_shrinks_the_amounts_to_nothing(monkeypatch):
     torch.testing.assert_close(augment(image, recipe, 1.0), image)
 
 
+def test_a_training_ends_on_images_nearly_as_they_are(few, monkeypatch):
+    monkeypatch.setattr(torch, "rand", lambda *shape: torch.ones(shape))  # each image moves as far as it may
+
+    class Seeing(nn.Linear):
+        def forward(self, images):
+            if self.training:
+                seen.append(images[:, 0].sum(dim=(0, 1)) @ torch.arange(28.0) / images.sum())
+            return super().forward(images.flatten(1))
+
+    def moved(recipe):
+        """By how many pixels each step's images were moved, compared with those of a training that moves none."""
+        seed_everything(0)
+        seen.clear()
+        train(Seeing(784, 10), few, recipe, device="cpu")
+        return list(seen)
+
+    seen = []
+    monkeypatch.setattr(training, "PARTS", 1)  # a step sees its batch once
+    recipe = replace(PLAIN, epochs=1, batch_size=30, shift=2.0)
+    still, always, fading = (
+        moved(one) for one in (replace(recipe, shift=0.0), recipe, replace(recipe, augmentation_fade=0.5))
+    )
+    shifts = [[round(abs(x - at).item(), 1) for x, at in zip(one, still, strict=True)] for one in (always, fading)]
+    assert shifts == [[2.0] * 10, [*[2.0] * 6, 1.6, 1.2, 0.8, 0.4]]
+
+
 def test_augmentation_looks_where_torchs_grid_does(monkeypatch):
     grids = []
     monkeypatch.setattr(F, "grid_sample", lambda images, grid, **options: grids.append(grid) or images)

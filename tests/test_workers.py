@@ -402,6 +402,25 @@ def test_killed_at_any_moment_a_rerun_makes_of_it_what_nobody_disturbed(
     print(f"{KILLS} times: {halfway} of the first kills left something half done; a round takes {took:.2f} s")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_killed_as_it_was_written_and_handed_in_as_before_it_is_graded_again(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal says of what is handed in that it was graded; what lies there is of what was handed in meanwhile."""
+    course = Killed(tmp_path, url, monkeypatch)
+    course.hand_in("1")
+    assert course.round() == 0
+    undisturbed = course.state()
+    course.hand_in("2")
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "add", lambda *_: os._exit(9))  # the first is written, and that is not noted
+        assert course.round() == 9
+    assert course.state() != undisturbed
+    course.hand_in("1")
+    assert course.round() == 0
+    assert course.state() == undisturbed
+
+
 def test_a_database_that_is_started_anew_meanwhile_is_waited_for(
     postgresql: Postgresql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

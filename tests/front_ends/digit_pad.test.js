@@ -32,6 +32,18 @@ test("a centred drawing fits the box, its centre of mass in the middle", () => {
   assert.ok(Math.abs(centre - SIDE / 2) <= 1);
 });
 
+test("of a lopsided drawing nothing is cut off, though its centre of mass is then not in the middle", () => {
+  const [dot, line] = [[0, 3, 14], [0, 25, 4, 25, 24]];
+  const other = (stroke) => stroke.map((at, i) => (i && i % 2 ? SIDE - at : at)); // left and right exchanged
+  for (const strokes of [[dot, line], [other(dot), other(line)]]) {
+    const ink = inkOf(null, strokes);
+    const placing = place(ink, true);
+    const drawn = ink.reduce((sum, one) => sum + one, 0) / placing.step ** 2;
+    const shown = pixelsOf(ink, placing).reduce((sum, one) => sum + one, 0) / 255;
+    assert.ok(Math.abs(shown - drawn) < 0.01 * drawn, `${shown} of ${drawn}`);
+  }
+});
+
 test("without ink there is no place", () => assert.equal(place(inkOf(null, []), true), null));
 
 test("a map is a head's row, or the mean of all, without [class]", () => {

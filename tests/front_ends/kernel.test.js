@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { attentionKeys, headEntries, nextHead } from "../../headroom/widgets/kernel/controls.js";
-import { choices } from "../../headroom/widgets/kernel/choices.js";
+import { choices, guardKeys } from "../../headroom/widgets/kernel/choices.js";
 import { clamp, cycle, decode } from "../../headroom/widgets/kernel/numbers.js";
 import { capital, list, number, sayHead, visible } from "../../headroom/widgets/kernel/words.js";
 import { colour, inkOn } from "../../headroom/widgets/kernel/colours.js";
@@ -29,6 +29,23 @@ test("keys step through layers without going round, and pick heads", () => {
   keys.h();
   assert.equal(now.head, null);
   assert.equal(keys[4], undefined);
+});
+
+test("a notebook gets no key that is pressed in a widget, but for Tab and saving", () => {
+  const root = new globalThis.EventTarget();
+  const [taken, heard] = [[], []];
+  guardKeys(root, new globalThis.AbortController().signal, ({ key }) => taken.push(key) && key === "h");
+  const press = (key, held = {}) => {
+    const event = Object.assign(new globalThis.Event("keydown", { cancelable: true }), { key, getModifierState: () => false, ...held });
+    event.stopPropagation = () => { event.kept = true; };
+    root.dispatchEvent(event);
+    if (!event.kept) heard.push(key);
+    return event.defaultPrevented;
+  };
+  assert.deepEqual([press("b"), press("h"), press("m", { ctrlKey: true })], [false, true, false]); // b and Ctrl-M are JupyterLab's
+  assert.deepEqual([taken, heard], [["b", "h"], []]);
+  assert.deepEqual([press("Tab"), press("s", { metaKey: true })], [false, false]);
+  assert.deepEqual([taken, heard], [["b", "h"], ["Tab", "s"]]);
 });
 
 test("arithmetic", () => {
