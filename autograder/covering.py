@@ -25,6 +25,8 @@ class Axis:
         name: as the task's text has it, such as "tokens".
         least, most: between which it is ordinarily drawn.
         long: a size beyond the tables and loops that people write for fixed sizes; 0 where there is no such thing.
+        longest: a size beyond tables that are written in the hope that they will do. It takes too long to be tried in
+            every way, as `long` is: see the function `longest`. 0 where there is no such thing.
         build: whether it is fixed when an object is built. The others change from call to call.
     """
 
@@ -32,7 +34,13 @@ class Axis:
     least: int = 1
     most: int = 6
     long: int = 0
+    longest: int = 0
     build: bool = False
+
+
+def sequence_length(name: str) -> Axis:
+    """A number of tokens. Code often has a table for 64, 128 or 256 of them."""
+    return Axis(name, long=70, longest=300)
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,22 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
         missing -= parities[best]
     ours = [sizes for sizes in chosen if _build(declared, sizes) == main]
     return (*chosen, *ours[:2])
+
+
+def longest(everything: tuple[Declared, ...]) -> Sizes | None:
+    """One set of sizes more, for an object that has met many others: all axes that may be are longest.
+
+    Each other axis is as it is least, and of the choices as many as may be are the first. None where no axis may be.
+    """
+    axes = [axis for axis in everything if isinstance(axis, Axis)]
+    declared = tuple(axis for axis in everything if not isinstance(axis, Only))
+    sets = covering(everything)
+    ours = (sizes for sizes in sets if _build(declared, sizes) == _build(declared, sets[-1]))
+    plain = {axis.name: axis.values[0] for axis in everything if isinstance(axis, Choice)}
+    sizes = {**max(ours, key=lambda sizes: sum(sizes[name] == value for name, value in plain.items()))}
+    sizes |= {axis.name: axis.longest or axis.least for axis in axes if not axis.build}
+    sizes |= {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
+    return sizes if any(axis.longest for axis in axes) else None
 
 
 def _drawn(declared: tuple[Size, ...], rng: np.random.Generator) -> Sizes:

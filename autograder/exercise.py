@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from autograder import rewriting
-from autograder.covering import Choice, Declared, Sizes, covering
+from autograder.covering import Choice, Declared, Sizes, covering, longest
 from autograder.rewriting import clash
 
 Weights = dict[str, Tensor]  # by role ("q", "gamma", …) for references, by the student's own names for mappings
@@ -86,6 +86,7 @@ class Case:
         scale: all weights are multiplied by it: of a norm, nothing else makes large what comes after it.
         drift: between two turns, all weights are multiplied by it. What was computed in an earlier turn and kept
             shows in the result; what is computed again does too.
+        once: whether it is called once only, as what is large is: not again under other conditions.
         answer: what the judge compares with where there is no reference, such as labels; never sent to the probe.
         sizes: from which the case was drawn; None where it was not.
         refuses: whether an input of it, such as a model, raises an error if it is asked what need not be asked. Such an
@@ -104,6 +105,7 @@ class Case:
     steps: tuple[int, ...] | None = None
     scale: float = 1.0
     drift: float = 1.0
+    once: bool = False
     answer: Any = None
     sizes: Sizes | None = None
     refuses: bool = False
@@ -409,7 +411,7 @@ class Exercise:
                     raise ValueError(f"{self.name}: the change of {mistake.key!r} cannot be: {problem}") from problem
 
     def tried(self, rng: np.random.Generator) -> list[Case]:
-        """All cases of one check: those of `cases`, and one for each set of sizes.
+        """All cases of one check: those of `cases`, one for each set of sizes, and one of the longest.
 
         In the last of these that has several rows and hides nothing, one row is an outlier; in the one before, where
         gradients are compared, and so nothing jumps, some of it is 0. Those of `cases` are drawn again where a hidden
@@ -426,6 +428,8 @@ class Exercise:
         if smooth:
             cases = [case if case.differentiate or case.visible else differentiated(case) for case in cases]
             drawn = [differentiated(case) for case in drawn]
+        if self.drawn and (sizes := longest(self.axes)):
+            drawn.append(replace(self.of(sizes, rng), once=True, differentiate=False))
         return cases + drawn
 
     def _hides(self, case: Case) -> bool:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from autograder.covering import Axis, Choice, Derived, Only, covering, possible
+from autograder.covering import Axis, Choice, Derived, Only, covering, longest, possible, sequence_length
 from autograder.exercise import Case, with_outlier
 from autograder.exercises import EXERCISES
 
 HEADS = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
+    sequence_length("tokens"),
     Axis("n_heads", most=4, build=True),
     Axis("d_head", most=5, build=True),
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),
@@ -61,6 +61,15 @@ def test_one_object_gets_calls_of_all_kinds_and_two_of_the_same_shape():
     assert {1, 70} <= {s["tokens"] for s in ours} and 1 in {s["batch"] for s in ours}
 
 
+def test_what_takes_long_is_tried_once_by_the_object_that_has_met_all_else():
+    longer = (*HEADS, Derived("numbers", lambda sizes: sizes["batch"] * sizes["tokens"]))
+    assert longest(longer) == covering(longer)[-1] | {"batch": 1, "tokens": 300, "mask": None, "numbers": 300}
+    assert longest((Axis("tokens", long=70), Axis("n_heads", long=9, build=True))) is None
+    cases = EXERCISES["MultiHeadSelfAttention"].tried(np.random.default_rng(0))
+    assert [case.once for case in cases] == [False] * (len(cases) - 1) + [True]
+    assert cases[-1].inputs[0].shape[:2] == (1, 300)
+
+
 def test_what_is_excluded_is_not_drawn():
     sets = covering(
         (Axis("tokens", most=8), Axis("max_tokens", most=8), Only(lambda s: s["tokens"] <= s["max_tokens"]))
@@ -73,7 +82,8 @@ def test_every_exercise_is_covered_by_few_cases_of_bounded_size(name):
     exercise = EXERCISES[name]
     sets = covering(exercise.axes)
     assert 2 <= len(sets) <= 20
-    drawn = exercise.tried(np.random.default_rng(0))[-len(sets) :]
+    drawn = [case for case in exercise.tried(np.random.default_rng(0)) if case.sizes]
+    assert len(drawn) == len(sets) + (longest(exercise.axes) is not None)
     assert {case.tag for case in drawn} <= {criterion.key for criterion in exercise.criteria}
     for case in drawn:
         assert all(value.size <= 100_000 for value in case.inputs if isinstance(value, np.ndarray))

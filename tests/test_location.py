@@ -76,6 +76,17 @@ def test_a_verdict_says_where(answer, says):
     assert says in verdict.headline, verdict.text()
 
 
+def test_it_is_not_said_of_code_that_fails_elsewhere_too():
+    """In a case without a batch, which is not among those that are drawn."""
+
+    def in_batches_only(q, k):
+        assert q.dim() > 2
+        return fifty_at_most(q, k)
+
+    verdict = judge(find("attention_scores"), lambda request: probe.answer(request, in_batches_only), 0)
+    assert "raised AssertionError" in verdict.headline and "only there" not in verdict.headline
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_what_does_not_hold_of_further_sizes_is_not_said(seed):
     verdict = judge(find("attention_scores"), lambda request: probe.answer(request, as_if_by_chance), seed)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Sizes
+from autograder.covering import Axis, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import size, transpose
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.attention import OVERWRITTEN, detached, queries_and_keys, said
@@ -36,7 +36,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("queries", long=130), Axis("keys", long=130), Axis("d_k", most=5))
+AXES = (Axis("batch", most=4), sequence_length("queries"), sequence_length("keys"), Axis("d_k", most=5))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

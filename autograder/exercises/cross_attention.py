@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from autograder import reading
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import (
     INF,
     Bias,
@@ -74,8 +74,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
-    Axis("source_tokens", long=70),
+    sequence_length("tokens"),
+    sequence_length("source_tokens"),
     *multi_head.HEADS,
     Choice("mask", (None, "padding")),
 )

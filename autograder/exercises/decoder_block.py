@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from autograder import reading, rewriting
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import Mask, normalise
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Mistake, Parameter, Weights
 from autograder.exercises import cross_attention, feed_forward, multi_head
@@ -60,8 +60,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
-    Axis("source_tokens", long=70),
+    sequence_length("tokens"),
+    sequence_length("source_tokens"),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "random")),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Choice, Only, Sizes
+from autograder.covering import Axis, Choice, Only, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import alternate, arange, column, cos, looked_up, sin, size
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
@@ -40,7 +40,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
+    sequence_length("tokens"),
     Axis("d_model", least=2, most=8),
     Axis("n_tokens", least=2, most=9),
     Choice("start", (0, 1, 300)),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from autograder import reading
-from autograder.covering import Axis, Choice, Only, Sizes
+from autograder.covering import Axis, Choice, Only, Sizes, sequence_length
 from autograder.exercise import Build, Case, Evidence, Inputs, Parameter, Property, Weights
 from autograder.exercises import multi_head
 from autograder.exercises.attention import masked
@@ -23,7 +23,7 @@ OWN_WIDTH_SHOWS = Only(lambda sizes: sizes["d_model"] > 1 and sizes["d_ff"] % si
 NORM_SHOWS = Only(lambda sizes: sizes["d_model"] > 2)  # of two numbers, a LayerNorm keeps only which one is larger
 BLOCK_AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
+    sequence_length("tokens"),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
     Choice("mask", (None, "causal", "padding")),

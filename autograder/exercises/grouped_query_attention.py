@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from autograder import reading, rewriting
-from autograder.covering import Axis, Choice, Derived, Sizes
+from autograder.covering import Axis, Choice, Derived, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import INF, Bias, hide, linear, merge_heads, size, softmax, split_heads, transpose
 from autograder.exercise import Build, Case, Criterion, Evidence, Exercise, Inputs, Weights
 from autograder.exercises import grouped_maps, multi_head
@@ -77,7 +77,7 @@ def _cache(source: np.random.Generator, shape: tuple[int, ...]) -> dict[str, Any
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
+    sequence_length("tokens"),
     Axis("n_groups", most=3, build=True),
     Axis("n_shared", most=3, build=True),
     Derived("n_heads", lambda sizes: sizes["n_groups"] * sizes["n_shared"], build=True),

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Sizes
+from autograder.covering import Axis, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import mean, square, total
 from autograder.exercise import Case, Criterion, Exercise, Property, in_numpy
-from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, LEADING, OVERWRITTEN, sums_to_0, tolerance
+from autograder.exercises.in_numpy import AUTOGRAD, AUTOGRAD_REASON, OVERWRITTEN, sums_to_0, tolerance
 from autograder.exercises.known import mistake
 from headroom.reference import by_hand
 
@@ -53,7 +53,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (*LEADING, Axis("d_model", least=3, most=9))
+AXES = (Axis("batch", most=4), sequence_length("tokens"), Axis("d_model", least=3, most=9))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

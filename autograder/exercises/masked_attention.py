@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import (
     INF,
     arange,
@@ -58,7 +58,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
+    sequence_length("tokens"),
     Axis("d_k", most=5),
     Axis("d_v", most=5),
     Choice("padding", (None, "longest first", "longest last", "all")),

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from autograder import reading
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import (
     INF,
     Bias,
@@ -70,7 +70,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("tokens", long=70), *HEADS, Choice("mask", (None, "causal", "padding")))
+AXES = (Axis("batch", most=4), sequence_length("tokens"), *HEADS, Choice("mask", (None, "causal", "padding")))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Sizes
+from autograder.covering import Axis, Sizes, sequence_length
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.attention import OVERWRITTEN, detached
 from autograder.exercises.known import mistake
@@ -30,7 +30,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
-AXES = (Axis("batch", most=4), Axis("tokens", long=70), Axis("d_model"), Axis("d_k", most=5), Axis("d_v", most=5))
+AXES = (Axis("batch", most=4), sequence_length("tokens"), Axis("d_model"), Axis("d_k", most=5), Axis("d_v", most=5))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import at_ids, logarithms, total, unlike, without_first, without_last
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
@@ -50,7 +50,7 @@ def _sequences(
 
 AXES = (
     Axis("batch", most=4),
-    Axis("questions", long=70),  # one less than tokens
+    sequence_length("questions"),  # one less than tokens
     Axis("n_tokens", least=4, most=9),
     Choice("padding", (None, "longest first", "longest last")),
     Choice("pad", ("the first id", "the last id")),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from torch import Tensor
 
-from autograder.covering import Axis, Sizes
+from autograder.covering import Axis, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import at_ids, logarithms, mean, without_first, without_last
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.known import mistake, overwritten
@@ -44,7 +44,7 @@ def _text(rng: np.random.Generator, shape: tuple[int, ...], size: float) -> tupl
     return rng.normal(0.0, 1.0, shape) * size, steps.cumsum(1) % shape[-1]
 
 
-AXES = (Axis("batch", most=5), Axis("questions", long=70), Axis("n_vocabulary", least=3, most=9))
+AXES = (Axis("batch", most=5), sequence_length("questions"), Axis("n_vocabulary", least=3, most=9))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

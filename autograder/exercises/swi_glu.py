@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from autograder import reading, rewriting
-from autograder.covering import Axis, Sizes
+from autograder.covering import Axis, Sizes, sequence_length
 from autograder.diagnosis.vocabulary import linear
 from autograder.diagnosis.vocabulary.numbers import silu
 from autograder.exercise import Build, Case, Criterion, Exercise, Inputs, Parameter, Weights
@@ -53,7 +53,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
 AXES = (
     Axis("batch", most=4),
-    Axis("tokens", long=70),
+    sequence_length("tokens"),
     Axis("d_model", build=True),
     Axis("d_ff", least=5, most=13, build=True),
     parts.OWN_WIDTH_SHOWS,

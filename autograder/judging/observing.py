@@ -236,7 +236,17 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
 
 
 def locate(comparison: Comparison) -> str:
-    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
+    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
+
+    Nothing where it raises another error in a case that has not been drawn, such as one without leading axes.
+    """
+    raised = {
+        (case.sizes is not None, outcome.error.type)
+        for case, outcome in zip(comparison.cases, comparison.run.outcomes, strict=True)
+        if outcome.error
+    }
+    if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
+        return ""
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
     sets = [case.sizes for case in trial.cases if case.sizes is not None]

@@ -55,7 +55,7 @@ def repeat(comparison: Comparison) -> Repetition:
     each is tried alone. Another object begins with the largest, which it has met with other weights before.
     """
     outcomes, cases = comparison.run.outcomes, comparison.cases
-    order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None]
+    order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None and not cases[i].once]
     order.sort(key=lambda i: _n_numbers(cases[i]))
     if not order:
         return Repetition({})

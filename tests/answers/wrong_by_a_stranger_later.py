@@ -7,13 +7,16 @@ import torch.nn.functional as F
 
 from tests.answers import (
     answers,
+    right_attention,
     right_backprop,
+    right_case_files,
     right_decoder,
     right_decoding,
     right_encoder,
     right_grouped_query_attention,
     right_heads,
     right_layer_norm,
+    right_multi_head,
     right_next_probabilities,
     right_vit,
 )
@@ -239,3 +242,35 @@ class MaskSqueezed(right_grouped_query_attention.Repeated):
 
     def forward(self, x, mask=None, cache=None):
         return super().forward(x, None if mask is None else mask.squeeze(), cache)
+
+
+@answers("scaled_dot_product_attention")
+def in_a_window(q, k, v, mask=None):
+    """No query sees past the 256th key."""
+    return right_attention.as_in_the_lecture(
+        q, k[..., :256, :], v[..., :256, :], None if mask is None else mask[..., :256]
+    )
+
+
+@answers("MultiHeadSelfAttention")
+class RoomFor128(right_multi_head.ViewTranspose):
+    """What stands past the 128th token is returned as it came."""
+
+    def forward(self, x, mask=None):
+        early = super().forward(x[:, :128], None if mask is None else mask[..., :128, :128])
+        return torch.cat([early, x[:, 128:]], dim=1)
+
+
+@answers("sequence_loss")
+def of_the_first_256(logits, tokens, pad):
+    """The loss of the first 256 tokens."""
+    return right_case_files.ignore_index(logits[:, :256], tokens[:, :256], pad)
+
+
+@answers("FeedForward")
+class LostOnTheWay(right_encoder.FeedForward):
+    """The first two pieces of 128 tokens each; the rest is lost."""
+
+    def forward(self, x):
+        result = super().forward(x)
+        return result if x.dim() < 2 else result * (torch.arange(x.size(-2)) < 256)[:, None]
