@@ -173,6 +173,18 @@ def with_zeros(case: Case) -> Case:
     return replace(case, inputs=tuple(inputs), label=f"{case.label}, some of it zeros")
 
 
+def with_large_weights(case: Case, factor: float = 30.0) -> Case:
+    """The same case with weights by which the results, and what is computed on the way, are far larger than usual.
+
+    What is clipped to a range that usual numbers keep then shows. Where there are no weights, the case as it is.
+    """
+    if case.build is None:
+        return case
+    return replace(
+        case, scale=factor * case.scale, label=f"{case.label}, weights {factor:.0f} times as large", single=False
+    )
+
+
 def differentiated(case: Case) -> Case:
     """The same case with its gradients compared beside the result, unless its numbers are extreme, or a row is 0."""
     numbers = [np.atleast_1d(v) for v in case.inputs if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
@@ -414,13 +426,13 @@ class Exercise:
         """All cases of one check: those of `cases`, one for each set of sizes, and one of the longest.
 
         In the last of these that has several rows and hides nothing, one row is an outlier; in the one before, where
-        gradients are compared, and so nothing jumps, some of it is 0. Those of `cases` are drawn again where a hidden
+        gradients are compared, and so nothing jumps, some of it is 0; then weights are large. Those of `cases` are drawn again where a hidden
         one has the sizes of a visible one: what feedback showed would be right there by luck.
         """
         cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         smooth = any(criterion.key == "gradients" for criterion in self.criteria)
-        changes = [with_outlier, with_zeros][: 1 + smooth]
+        changes = [with_outlier, *([with_zeros] if smooth else []), with_large_weights]
         for i, case in reversed([*enumerate(drawn)]):
             if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autograder.covering import Axis, Choice, Derived, Only, covering, longest, possible, sequence_length
-from autograder.exercise import Case, with_outlier
+from autograder.exercise import Case, with_large_weights, with_outlier
 from autograder.exercises import EXERCISES
 
 HEADS = (
@@ -109,6 +109,15 @@ def test_the_last_drawn_case_has_one_token_that_is_far_larger_than_all_others():
         assert rows[0] == rows.max() and not any(
             value.dtype.kind == "b" for value in told.inputs if isinstance(value, np.ndarray)
         )
+
+
+def test_an_object_has_large_weights_in_one_drawn_case():
+    assert with_large_weights(Case("values", "x", (np.ones(2),))).scale == 1, "there are none"
+    for name in ("FeedForward", "ViT"):
+        drawn = [case for case in EXERCISES[name].tried(np.random.default_rng(0)) if case.sizes]
+        assert sorted({case.scale for case in drawn}) == [1, 30] and sum(case.scale == 30 for case in drawn) == 1
+        (large,) = [case for case in drawn if case.scale == 30]
+        assert large.label.endswith("weights 30 times as large") and not large.differentiate
 
 
 @pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if exercise.axes])
