@@ -3,8 +3,9 @@
     python benchmarks/induction.py
 
 Eight seeds, each with two layers, with one layer, and with one layer on sequences that all repeat after 20 symbols. Of
-the models with two layers: what each head attends to, what it costs to ablate it, and what the model says when a head
-of the first layer gives what it gives where the first half is moved by one place.
+the models with two layers: what each head attends to, what it costs to ablate it, what the model says when a head of
+the first layer gives what it gives where the first half is moved by two places, and when a head of the second layer
+gives what it gives on another sequence.
 Writes `benchmarks/results/induction.md`; takes about ten minutes on one quiet core. With `--models FOLDER`, trained
 models are kept there and used again.
 """
@@ -97,8 +98,9 @@ def heads(model: LanguageModel) -> dict[str, Tensor]:
 
     `own` (the mean weight on the token itself), `previous`, `induction`, `control` (the induction score where nothing
     repeats), `zero` (cost of a zero output), `resampled` (of the output on other sequences), `random` (of a random
-    vector as long as what the head adds); `same` and `further`: in how many per cent of places the model names the
-    present symbol, or the one after the next, when the head's output is that of the donor (`moved`).
+    vector as long as what the head adds); `before` and `third`: in how many per cent of places the model names the
+    symbol before the present one, or the third one after it, when the head's output is that of the donor (`moved`);
+    `theirs`: in how many it names the other sequence's next symbol, when the output is the one on other sequences.
     """
     drawn = torch.Generator().manual_seed(101)
     ids = repeated_sequences(N_SEQUENCES, LENGTH, generator=drawn, distinct=True)
@@ -109,23 +111,25 @@ def heads(model: LanguageModel) -> dict[str, Tensor]:
     found["own"] = weights.diagonal(dim1=-2, dim2=-1).mean(dim=(0, -1))
     found["control"] = induction_score(plain, LENGTH)
     whole = share_right(model(ids), ids)
-    costs = {"zero": [], "resampled": [], "random": [], "same": [], "further": []}
+    costs = {"zero": [], "resampled": [], "random": [], "theirs": [], "before": [], "third": []}
     for layer in range(2):
         for head in range(N_HEADS):
             costs["zero"].append(whole - share_right(ablate(model, ids, layer, head), ids))
-            costs["resampled"].append(whole - share_right(patch(model, ids, others, layer, head), ids))
+            logits = patch(model, ids, others, layer, head)
+            costs["resampled"].append(whole - share_right(logits, ids))
+            costs["theirs"].append(share_right(logits, others))
             costs["random"].append(whole - share_right(with_noise(model, ids, layer, head, drawn), ids))
             said = patch(model, ids, moved(ids), layer, head)[:, MIDDLE].argmax(dim=-1)
-            for name, ahead in (("same", 0), ("further", 2)):
+            for name, ahead in (("before", -1), ("third", 3)):
                 there = ids[:, MIDDLE.start - LENGTH + ahead : MIDDLE.stop - LENGTH + ahead]
                 costs[name].append(100 * (said == there).float().mean().item())
     return found | {name: torch.tensor(cost).view(2, N_HEADS) for name, cost in costs.items()}
 
 
 def moved(ids: Tensor) -> Tensor:
-    """The donor: in the first half each symbol stands one place later, and the last one first."""
+    """The donor: in the first half each symbol stands two places later, and the last two first."""
     length = ids.size(1) // 2
-    return torch.cat([ids[:, :length].roll(1, dims=1), ids[:, length:]], dim=1)
+    return torch.cat([ids[:, :length].roll(2, dims=1), ids[:, length:]], dim=1)
 
 
 def maps_of(model: LanguageModel, ids: Tensor) -> Tensor:
@@ -203,13 +207,14 @@ def report(runs: dict[str, list[dict[str, Any]]], seeds: Sequence[int]) -> str:
         "",
         f"On {N_SEQUENCES} sequences of {LENGTH} symbols. Head 2.1 is the first of the second layer. Costs are points "
         "of accuracy, when the head's output is zero. Patched: the head's output is the one that it has where each "
-        "symbol of the first half stands one place later; then the model names the symbol after the next, or the "
-        "present one, in so many per cent of places.",
+        "symbol of the first half stands two places later; then the model names the third symbol after the present "
+        "one, or the one before it, in so many per cent of places. In the last column the head with the highest "
+        "induction score has the output that it has on another sequence.",
         "",
-        "| seed | half learned after | previous-token head | its score | it costs | patched: after the next "
-        "| other head of layer 1 | weight on the token itself | it costs | patched: the present one "
-        "| induction scores in layer 2 | they cost |",
-        "|--:|--:|---|--:|--:|--:|---|--:|--:|--:|---|---|",
+        "| seed | half learned after | previous-token head | its score | it costs | patched: the third after "
+        "| other head of layer 1 | weight on the token itself | it costs | patched: the one before "
+        "| induction scores in layer 2 | they cost | the higher one patched: the other sequence's next |",
+        "|--:|--:|---|--:|--:|--:|---|--:|--:|--:|---|---|--:|",
     ]
     top = {"overall": 0, "layer": 0}
     for seed, run, of in zip(seeds, runs[TWO], found, strict=True):
@@ -221,14 +226,15 @@ def report(runs: dict[str, list[dict[str, Any]]], seeds: Sequence[int]) -> str:
         lines.append(
             f"| {seed} | {half_learned(run['val_accuracy'])} "
             f"| {called(before)} | {of['previous'][0, before]:.2f} | {cost[before]:.1f} "
-            f"| {of['further'][0, before]:.1f} "
-            f"| {called(own)} | {of['own'][0, own]:.2f} | {cost[own]:.1f} | {of['same'][0, own]:.1f} "
+            f"| {of['third'][0, before]:.1f} "
+            f"| {called(own)} | {of['own'][0, own]:.2f} | {cost[own]:.1f} | {of['before'][0, own]:.1f} "
             f"| {', '.join(f'{one:.2f}' for one in of['induction'][1].tolist())} "
-            f"| {', '.join(f'{one:.1f}' for one in of['zero'][1].tolist())} |"
+            f"| {', '.join(f'{one:.1f}' for one in of['zero'][1].tolist())} "
+            f"| {of['theirs'].flatten()[after]:.1f} |"
         )
     of_top = {
         name: [of[name].flatten()[int(of["induction"].argmax())].item() for of in found]
-        for name in ("zero", "resampled", "random", "control")
+        for name in ("zero", "resampled", "theirs", "random", "control")
     }
     idle = sum(bool(((of["induction"] > 0.3) & (of["zero"] < 5)).any()) for of in found)
     lines += [
@@ -236,8 +242,9 @@ def report(runs: dict[str, list[dict[str, Any]]], seeds: Sequence[int]) -> str:
         f"The head with the highest induction score costs more than any other head in {top['overall']} of "
         f"{len(seeds)} models, and more than any other of its layer in {top['layer']}. To take it away costs "
         f"{spread(of_top['zero'])} points; to give it the output that it has on other sequences, "
-        f"{spread(of_top['resampled'])}; to add a random vector that is as long as its own part of what the layer "
-        f"adds, {spread(of_top['random'])}. Where nothing repeats, its induction score is "
+        f"{spread(of_top['resampled'])} (the model then names their next symbol in {spread(of_top['theirs'])} % of "
+        "places); to add a random vector that is as long as its own part of what the layer adds, "
+        f"{spread(of_top['random'])}. Where nothing repeats, its induction score is "
         f"{spread(of_top['control'], 2)}. {idle} of the models have a head whose induction score is above 0.3 and "
         "which costs less than 5 points.",
         "",

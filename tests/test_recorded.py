@@ -94,7 +94,7 @@ def test_the_seeds_of_lecture_14_are_the_record() -> None:
         [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if re.match(r"\| \d \|", line)
     ]
     assert len(rows) == 8
-    for kind, column in (("previous-token", 5), ("other", 9)):
+    for kind, column in (("previous-token", 5), ("other", 9), ("induction", 12)):
         (listed,) = re.findall(rf'"{kind}"\]? ?[:=] (\[[\d., ]+\])', said)
         assert json.loads(listed) == [float(row[column]) for row in rows], kind
     for quoted, name in (
@@ -106,7 +106,7 @@ def test_the_seeds_of_lecture_14_are_the_record() -> None:
         assert "| {} | {} ({}–{}) |".format(name, *listed.split(", ")) in page, quoted
     (worst,) = re.findall(r"worst_two = ([\d.]+)", said)
     assert f"({worst}–" in next(line for line in page.splitlines() if line.startswith("| two layers"))
-    assert "To take it away costs 91.1 (49.1–97.7) points" in page and "least, most = 49.1, 97.7" in said
+    assert "To take it away costs 91.3 (49.7–97.5) points" in page and "least, most = 49.7, 97.5" in said
     assert "costs more than any other head in 0 of 8 models, and more than any other of its layer in 8" in page
     assert "4 of the models have a head whose induction score is above 0.3 and which costs less than 5 points" in page
     assert "in 4 of 8, a head with an induction score above 0.3 costs less than 5 points" in said
