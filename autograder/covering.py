@@ -168,7 +168,7 @@ def _product(sizes: Sizes) -> int:
     return math.prod(max(1, n) for n in sizes.values() if type(n) is int)
 
 
-def _build(declared: tuple[Size, ...], sizes: Sizes) -> tuple[Any, ...]:
+def _build(declared: tuple[Size, ...], sizes: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(sizes[axis.name] for axis in declared if axis.build)
 
 
