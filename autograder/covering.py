@@ -135,14 +135,15 @@ def longest(everything: tuple[Declared, ...]) -> Sizes | None:
     Each other axis is as it is least, and of the choices as many as may be are the first. None where no axis may be.
     """
     axes = [axis for axis in everything if isinstance(axis, Axis)]
+    if not any(axis.longest for axis in axes):
+        return None
     declared = tuple(axis for axis in everything if not isinstance(axis, Only))
     sets = covering(everything)
     ours = (sizes for sizes in sets if _build(declared, sizes) == _build(declared, sets[-1]))
     plain = {axis.name: axis.values[0] for axis in everything if isinstance(axis, Choice)}
     sizes = {**max(ours, key=lambda sizes: sum(sizes[name] == value for name, value in plain.items()))}
     sizes |= {axis.name: axis.longest or axis.least for axis in axes if not axis.build}
-    sizes |= {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
-    return sizes if any(axis.longest for axis in axes) else None
+    return sizes | {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
 
 
 def _drawn(declared: tuple[Size, ...], rng: np.random.Generator) -> Sizes:
