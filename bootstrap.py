@@ -148,26 +148,19 @@ def environment_python(root):
 
 def usable(root):
     """Tell whether the environment of `root` starts, has pip, is of this Python, and was made where it now stands."""
+    folder, script = os.path.join(root, ".venv"), ""
     try:
         said = subprocess.check_output(
             [environment_python(root), "-c", "import sys, pip; print(sys.version_info[:2], sys.prefix)"],
             stderr=subprocess.STDOUT,
         ).decode("utf-8", "replace")
-    except (OSError, subprocess.CalledProcessError):
+        if os.name != "nt":  # a script begins with the path of its Python, which a moved folder breaks
+            with io.open(os.path.join(folder, "bin", "pip"), encoding="utf-8", errors="replace") as file:
+                script = file.read(2000)
+    except (EnvironmentError, subprocess.CalledProcessError):
         return False
-    folder = os.path.join(root, ".venv")
-    return said.strip() == "%s %s" % (tuple(sys.version_info[:2]), folder) and made_here(folder)
-
-
-def made_here(folder):
-    """Tell whether pip's script in the environment `folder` still points into it (a moved folder breaks them all)."""
-    if os.name == "nt":
-        return True
-    try:
-        with io.open(os.path.join(folder, "bin", "pip"), encoding="utf-8", errors="replace") as file:
-            return folder in file.read(2000)
-    except EnvironmentError:
-        return False
+    here = os.name == "nt" or folder in script
+    return here and said.strip() == "%s %s" % (tuple(sys.version_info[:2]), folder)
 
 
 def half_installed(folder):
@@ -317,11 +310,7 @@ class Installers(object):
         return [], "usual"
 
     def bring(self, pinned, target, check):
-        """Install `target`, such as ".[test]", by uv, or else by pip; `check` is called with what comes, a name.
-
-        Raises:
-            Trouble: neither could.
-        """
+        """Install `target`, such as ".[test]", by uv, else pip, or raise Trouble; `check` gets what came, by name."""
         if self.bring_uv(pinned):
             options, build = self.choose_torch(pinned)
             if build:
@@ -337,29 +326,19 @@ class Installers(object):
             raise self.trouble()
 
 
-def pins(frozen):
-    """Return the lines of constraints.txt for the output of `pip freeze`: names and versions, nothing else.
+def write_constraints(root):
+    """Write the exact versions that the environment holds to constraints.txt: names and versions, nothing else.
 
     Each build of PyTorch pins what it needs of CUDA by itself, and differently: that is left out, as is the build.
     """
-    lines = []
-    for line in frozen.splitlines():
-        name = line.split("==")[0].strip()
-        if "==" not in line or name in ("headroom", "pip", "wheel", "triton") or name.startswith(("nvidia-", "cuda-")):
-            continue
-        lines.append(line.split("+")[0].strip())
-    return lines
-
-
-def write_constraints(root):
-    """Write the exact versions that the environment holds to constraints.txt."""
     frozen = subprocess.check_output([environment_python(root), "-m", "pip", "freeze", "--all", "--exclude-editable"])
-    header = [
+    left_out = "(?:headroom|pip|wheel|triton)==|nvidia-|cuda-"
+    lines = [
         "# The environment as the test suite last ran in it, but for what PyTorch brings of CUDA. As constraints, it",
         "# says which version, never what to install. Written by `make constraints`; don't edit by hand.",
-    ]
+    ] + re.findall(r"^(?!%s)(?:\S+?==[^\s+]+)" % left_out, frozen.decode("utf-8"), re.MULTILINE)
     with io.open(os.path.join(root, "constraints.txt"), "w", encoding="utf-8", newline="\n") as file:
-        file.write("\n".join(header + pins(frozen.decode("utf-8"))) + "\n")
+        file.write("\n".join(lines) + "\n")
 
 
 def with_named(root, extras):
