@@ -83,7 +83,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from autograder.pipeline import checking, gradescope, grading, lms_scores, lms_submissions, people, student_copy
     from autograder.pipeline import labs as making
     from autograder.pipeline.course import course_root, gradebook
-    from autograder.pipeline.texts import counted
+    from autograder.pipeline.texts import how_many
 
     if chosen.command == "check":
         return 0 if checking.check_notebook(chosen.notebook) else 1
@@ -106,7 +106,7 @@ def _run(chosen: argparse.Namespace) -> int:
     elif chosen.command == "roster":
         with gradebook(course) as book:
             names = [one.id for one in people.enrol(book, chosen.file, _tell)]
-        print(f"{counted(len(names), 'student')} in the gradebook, as {', '.join(names[:3])}{', …' * (len(names) > 3)}")
+        print(f"{how_many(len(names), 'student')} in the gradebook, as {', '.join(names[:3])}{', …' * (len(names) > 3)}")
     elif chosen.command == "student-copy":
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":

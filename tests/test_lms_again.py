@@ -47,7 +47,7 @@ def test_an_export_of_canvas_that_is_collected_again_changes_nothing(course: Pat
     assert {path: path.stat().st_mtime_ns for path in (course / "submitted").rglob("*")} == before
     assert stamp(course, "zoe").read_text() == TIME and not left
     assert told == [
-        "lab1: 0 submissions taken, 2 there already. submitted/ has those of 2 of 3 students in the roster."
+        "lab1: no submissions taken, 2 there already. submitted/ has those of 2 of 3 students in the roster."
     ]
 
 

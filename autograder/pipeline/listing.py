@@ -11,7 +11,7 @@ from autograder.pipeline.integrity import SaveIntegrityNote, unread
 from autograder.pipeline.late import how_late
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.standing import NOT_HANDED_IN, Standing
-from autograder.pipeline.texts import listed, printable
+from autograder.pipeline.texts import how_many, listed, printable
 
 
 class Progress:
@@ -43,7 +43,7 @@ class Progress:
         self._latest, rate = now, self.done / (now - self._begun)
         left = timedelta(seconds=round((self.total - self.done) / rate))
         share = self._writing / (now - self._begun)
-        by = f"{count} worker{'s' * (count != 1)}" if (count := workers()) else "nobody"
+        by = how_many(count, "worker") if (count := workers()) else "nobody"
         line = f"{self.done} of {self.total} done by {by}, {rate:.1f} a second, {left} left"
         self._say(f"{line}, {share:.0%} of the time for writing")
 

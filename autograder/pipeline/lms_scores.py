@@ -12,6 +12,7 @@ from autograder.pipeline import labs, late
 from autograder.pipeline.course import Failed, configuration, gradebook
 from autograder.pipeline.people import POINTS, Class, people, read_table
 from autograder.pipeline.standing import Standing, released, standings
+from autograder.pipeline.texts import how_many
 
 
 def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Callable[[str], None]) -> list[str]:
@@ -89,12 +90,7 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     to = to or path.with_name(f"{path.stem}-scores.csv")
     to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
     say(f"Written to {to}")
-    return [f"{student} ({_rows(counted[student])} may be meant)" for student in missing]
-
-
-def _rows(count: int) -> str:
-    """A number of rows in words."""
-    return f"{count or 'no'} row{'s' * (count != 1)}"
+    return [f"{student} ({how_many(counted[student], 'row')} may be meant)" for student in missing]
 
 
 def _column(columns: list[str], lab: str) -> int:

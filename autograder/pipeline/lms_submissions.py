@@ -25,7 +25,7 @@ from autograder.pipeline import intake, labs
 from autograder.pipeline.course import Failed, gradebook, state
 from autograder.pipeline.people import Class, Person
 from autograder.pipeline.standing import handed_in
-from autograder.pipeline.texts import counted, letters, printable
+from autograder.pipeline.texts import how_many, letters, printable
 
 MAX_MEMBERS = 200_000  # of an export
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
@@ -208,8 +208,8 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
             say(f"{student}: {why}")
     there = sorted(person.id for person in roster.everybody if person.id in not_gradable)
     say(
-        f"{lab}: {counted(len(taken), 'submission')} taken, {len(became[THERE])} there already. submitted/ has those "
-        f"of {len(there)} of {counted(len(roster.everybody), 'student')} in the roster."
+        f"{lab}: {how_many(len(taken), 'submission')} taken, {len(became[THERE])} there already. submitted/ has those "
+        f"of {len(there)} of {how_many(len(roster.everybody), 'student')} in the roster."
     )
     if became[REPLACED]:
         say(f"Replaced in submitted/, which held other files: {', '.join(became[REPLACED])}.")

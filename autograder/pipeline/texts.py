@@ -38,9 +38,9 @@ def printable(text: bytes | str, instead: str = "_") -> str:
     return "".join(c if c.isprintable() else instead for c in os.fsdecode(text))
 
 
-def counted(count: int, what: str) -> str:
-    """A number of things whose plural ends in s: "1 student", "2 students"."""
-    return f"{count} {what}{'s' * (count != 1)}"
+def how_many(count: int, what: str) -> str:
+    """A number of things whose plural ends in s: "1 student", "2 students", "no students"."""
+    return f"{count or 'no'} {what}{'s' * (count != 1)}"
 
 
 def listed(name: str) -> str:

@@ -21,7 +21,7 @@ from autograder.pipeline.course import Failed, configuration, in_short
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
 from autograder.pipeline.recorded import recorded
-from autograder.pipeline.texts import printable
+from autograder.pipeline.texts import how_many, printable
 
 OWN = "cells of one's own"  # what the report calls a student's own cells
 
@@ -138,7 +138,7 @@ def _lab(course: Path, name: str, connection: Connection, journal: Journal, say:
     lab = Lab(name, title, exercises, given)
     points = _points(connection, name)
     folders = sorted((course / "autograded").glob(f"*/{name}"))
-    say(f"{name}: reading {len(folders)} hand-in{'s' * (len(folders) != 1)} ...")
+    say(f"{name}: reading {how_many(len(folders), 'hand-in')} ...")
     for folder in folders:
         student = folder.parent.name
         lab.handed_in[student] = _hand_in(course, folder, points.get(student, {}), journal.attempts(name, student))
