@@ -106,7 +106,8 @@ def _run(chosen: argparse.Namespace) -> int:
     elif chosen.command == "roster":
         with gradebook(course) as book:
             names = [one.id for one in people.enrol(book, chosen.file, _tell)]
-        print(f"{how_many(len(names), 'student')} in the gradebook, as {', '.join(names[:3])}{', …' * (len(names) > 3)}")
+        such_as = f"{', '.join(names[:3])}{', …' * (len(names) > 3)}"
+        print(f"{how_many(len(names), 'student')} in the gradebook, as {such_as}")
     elif chosen.command == "student-copy":
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":
