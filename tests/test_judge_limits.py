@@ -178,6 +178,33 @@ def test_what_a_busy_machine_delays_once_is_no_difference(monkeypatch):
     assert judge(MASK, ask, 0).passed and asked.count("each") == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "again"),
+    [
+        (lambda x: x > 0, {1, 2, 3, 4, 5}),
+        (lambda x: x < 0, {1, 4}),  # the smallest of each kind
+        (lambda x: x > 0 if len(x) > 2 else x < 0, {1, 3, 4, 5}),
+    ],
+    ids=["right", "wrong", "wrong for some sizes"],
+)
+def test_of_what_is_wrong_anyway_one_case_of_each_kind_is_called_again(answer, again):
+    kinds = dict.fromkeys((1, 2, 3), "values") | dict.fromkeys((4, 5), "mask")
+    exercise = dataclasses.replace(
+        MASK,
+        criteria=(Criterion("values", "right", 0.5), Criterion("mask", "right there too", 0.5)),
+        cases=lambda rng: [Case(kind, f"{n}", (rng.normal(size=(n, 2)),)) for n, kind in kinds.items()],
+    )
+    sizes = set()
+
+    def ask(request):
+        asked = probe.unpack(request)
+        sizes.update(len(call["inputs"][0]) for look in asked.get("asks", ()) for call in look["cases"])
+        return probe.answer(request, answer)
+
+    judge(exercise, ask, 0)
+    assert sizes == again
+
+
 def test_a_call_that_does_not_end_the_second_time_is_said_to():
     calls = []
 

@@ -54,9 +54,7 @@ def repeat(comparison: Comparison) -> Repetition:
     back in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
     each is tried alone. Another object begins with the largest, which it has met with other weights before.
     """
-    outcomes, cases = comparison.run.outcomes, comparison.cases
-    order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None and not cases[i].once]
-    order.sort(key=lambda i: _n_numbers(cases[i]))
+    order = _called_again(comparison)
     if not order:
         return Repetition({})
     back, found = order[::-1], Repetition({})
@@ -67,7 +65,7 @@ def repeat(comparison: Comparison) -> Repetition:
     of_torch = comparison.trial.exercise.library == "torch"
     if of_torch:
         looks |= {"in float32": _in_float32(comparison, order), "in float64": _in_float64(comparison, order)}
-        modules = [i for i in order[:1] if cases[i].build is not None]
+        modules = [i for i in order[:1] if comparison.cases[i].build is not None]
         looks |= {"moved": _look(comparison, modules, device="meta")}
     made = _Looks(comparison, looks)
     conditions = list[str]()
@@ -86,6 +84,22 @@ def repeat(comparison: Comparison) -> Repetition:
             conditions += differ or _differ_in_float64(comparison, made.seen("in float64"))
         conditions += [sentence for i, outcome in made.seen("moved") for sentence in _of_module(comparison, i, outcome)]
     return replace(found, conditions=tuple(conditions))
+
+
+def _called_again(comparison: Comparison) -> list[int]:
+    """The cases that are called again, the smallest first: all that are right, and of the others one of each kind.
+
+    Points are for what is right steadily; of what is wrong anyway, a few show as well as all whether it stays the same.
+    """
+    outcomes, cases, kinds = comparison.run.outcomes, comparison.cases, set[str]()
+    order = [i for i, outcome in enumerate(outcomes) if outcome.output is not None and not cases[i].once]
+    chosen = list[int]()
+    for i in sorted(order, key=lambda i: _n_numbers(cases[i])):
+        if comparison.right[i] or cases[i].tag not in kinds:
+            chosen.append(i)
+        if not comparison.right[i]:
+            kinds.add(cases[i].tag)
+    return chosen
 
 
 def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Repetition:
