@@ -426,13 +426,14 @@ class Exercise:
         """All cases of one check: those of `cases`, one for each set of sizes, and one of the longest.
 
         In the last of these that has several rows and hides nothing, one row is an outlier; in the one before, where
-        gradients are compared, and so nothing jumps, some of it is 0; in one more, weights are large. Those of `cases`
-        are drawn again where a hidden one has the sizes of a visible one: what feedback showed would be right by luck.
+        gradients are compared or are the result, and so nothing jumps, some of it is 0; in one more, weights are large.
+        Those of `cases` are drawn again where a hidden one has the sizes of a visible one: what feedback showed would
+        be right by luck.
         """
         cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         smooth = any(criterion.key == "gradients" for criterion in self.criteria)
-        changes = [with_outlier, *([with_zeros] if smooth else []), with_large_weights]
+        changes = [with_outlier, *([with_zeros] if smooth or self.library == "numpy" else []), with_large_weights]
         for i, case in reversed([*enumerate(drawn)]):
             if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed
