@@ -62,11 +62,12 @@ def by_effect(
 
 
 def _searches(parameters: Parameters, roles: Roles, run: Behaviour) -> Iterator["_Search"]:
-    """The ways to begin: with the parameters as they are, then put together or cut, which may cost so many runs."""
+    """The ways to begin: with the parameters as they are, as layers of PyTorch have them and then in any order of their
+    axes; then put together or cut, which may cost so many runs."""
     first, *others = groupings(parameters, roles)
     steps, given = itertools.repeat(None, MAX_STEPS), _Given()
-    for sooner in (True, False):
-        search = _Search(parameters, roles, run, first, sooner, steps, given)
+    for of_layers, sooner in itertools.product((True, False), (True, False)):
+        search = _Search(parameters, roles, run, first, sooner, steps, given, of_layers=of_layers)
         if sooner or search.unsure:
             yield search
     left = itertools.repeat(None, 2 * MAX_RUNS)
@@ -108,6 +109,7 @@ class _Search:
         given: what answers have given, in any search.
         absent: the kinds of role that the student does not have, where tensors that have no place are cut into pieces
             that have one; None: they are not cut.
+        of_layers: as `may_be` has it.
     """
 
     def __init__(
@@ -120,8 +122,9 @@ class _Search:
         steps: Iterator[None],
         given: _Given,
         absent: frozenset[str] | None = None,
+        of_layers: bool = True,
     ):
-        self.steps, self.given = steps, given
+        self.steps, self.given, self.of_layers = steps, given, of_layers
         self.whole, self.grouping, self.roles, self.run, self.runs = parameters, grouping, roles, run, 0
         self.parameters = parameters = grouping.of(parameters)
         self.numbered, self.absent = entry_numbers(roles), absent or frozenset()
@@ -150,7 +153,7 @@ class _Search:
     def _allowed(self, parameter: Parameter, found: list[Place]) -> list[Place]:
         """Different places that the parameter's name and start allow, of roles that are there."""
         fits = (place for place in found if not self.absent.intersection(place.kinds))
-        return different(place for place in fits if may_be(parameter, place, self.gains))
+        return different(place for place in fits if may_be(parameter, place, self.gains, self.of_layers))
 
     def _gains(self) -> list[tuple[Parameter, Tensor]]:
         """The parameters that start from 1, as the gain of a norm does."""

@@ -220,17 +220,22 @@ def last_word(parameter: Parameter) -> str:
     return re.sub(r"(\.\d+)+$", "", parameter.name).rpartition(".")[2].lower()
 
 
-def may_be(parameter: Parameter, place: Place, gains: set[str] | None) -> bool:
+def may_be(parameter: Parameter, place: Place, gains: set[str] | None, of_layers: bool = True) -> bool:
     """Whether a parameter's name, and the values that it starts from, allow a place. Words for roles are believed.
 
-    gains: the parameters that are known to be gains of norms; None: there are none.
+    Args:
+        parameter: the student's.
+        place: what it may be.
+        gains: the parameters that are known to be gains of norms; None: there are none.
+        of_layers: believe that what is called `weight` belongs to a layer of PyTorch, which has its inputs last.
     """
     assert isinstance(place.key, Key)
     (*others, kind), leaf = place.kinds, last_word(parameter)
     if gains is not None and (parameter.name in gains) != kind.endswith("gamma"):
         return False
-    if parameter.name.endswith(".weight") and len(parameter.shape) > 1 and place.key.order[-1] != max(place.key.order):
-        return False  # the weight of a layer has its inputs last
+    of_layer = of_layers and parameter.name.endswith(".weight") and len(parameter.shape) > 1
+    if of_layer and place.key.order[-1] != max(place.key.order):
+        return False
     if others:
         return True
     if kind.endswith("gamma"):

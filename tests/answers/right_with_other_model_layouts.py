@@ -314,29 +314,6 @@ class ClassPlacedByItself(nn.Module):
         return self.out(self.last(self.blocks(torch.cat([token, patches], 1)))[:, 0])
 
 
-class RowsIn(nn.Module):
-    """A map whose matrix has a row for each feature that comes in."""
-
-    def __init__(self, n_in, n_out):
-        super().__init__()
-        self.weight, self.bias = number(n_in, n_out), number(n_out)
-
-    def forward(self, x):
-        return x @ self.weight + self.bias
-
-
-@answers("FeedForward")
-class TwoOfRowsIn(nn.Module):
-    """Each matrix has the shape that the other one would have in `nn.Linear`; the biases tell them apart."""
-
-    def __init__(self, d_model, d_ff):
-        super().__init__()
-        self.a, self.b = RowsIn(d_model, d_ff), RowsIn(d_ff, d_model)
-
-    def forward(self, x):
-        return self.b(F.gelu(self.a(x)))
-
-
 @answers("FeedForward")
 class MatricesAndBiases(nn.Module):
     """Matrices in one dictionary, biases in another, where as many as d_model look like those of a norm."""
