@@ -180,14 +180,17 @@ def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (
     """The cases called in this order.
 
     What is called on the way `there`, before that, is called in evaluation mode, and has a call with other inputs
-    before it, which leaves the weights alone. The last of them is called so once more at the end.
+    before it, which leaves the weights alone. The last of them of each kind is called so once more at the end, where
+    what it has no mask for has none in the call before it, either.
     """
     run = comparison.run
     singly = [(i, run.request(i) | {"training": False}) for i in there]
     # A cached first call shows only if the next call differs from it.
     twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
     doubled = [call for calls in twice for call in calls]
-    calls: list[Call] = [*((i, run.request(i)) for i in order), *singly[-1:]]
+    largest_of_kind = {run.trial.cases[i].tag: _with_others_first(run, i, request, False) for i, request in singly}
+    calls: list[Call] = [*((i, run.request(i)) for i in order)]
+    calls += [call for calls_of_kind in largest_of_kind.values() for call in calls_of_kind]
     return (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls, how
 
 
@@ -234,15 +237,18 @@ def _with_other_weights_first(comparison: Comparison, look: Look) -> Look:
     return [(None, request | {"weights": others}), *calls], how
 
 
-def _with_others_first(run: Run, i: int, request: dict[str, Any]) -> list[Call]:
-    """The same call with other inputs, and one that leaves the weights as that call has left them."""
+def _with_others_first(run: Run, i: int, request: dict[str, Any], masked: bool = True) -> list[Call]:
+    """The same call with other inputs, and one that leaves the weights as that call has left them.
+
+    masked: the first has a mask where the second has none.
+    """
     case = run.trial.cases[i]
     keeps = {"weights": {}} if "weights" in request and case.steps is None else {}
     others = [probe.other(value) for value in case.inputs]
     sizes_alone = bool(others) and all(type(value) is int for value in others)
     if sizes_alone:  # of what is made of them, one that is twice as wide
         others = [*others[:-1], 2 * others[-1]]
-    elif case.steps is None:
+    elif case.steps is None and masked:
         others = _masked(run, i, others)
     return [(None, request | {"inputs": others}), (i, request | keeps)]
 
