@@ -240,7 +240,7 @@ def looks(pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: S
         bad = [name for n, name in enumerate(parts) if any(off[n].any() for _, _, off in pairs)]
         if len(bad) < len(parts):
             good = [name for name in parts if name not in bad]
-            yield f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not"
+            yield _as_sentence(f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not")
     for n in range(len(wrong[0][0])):
         those = [(g[n], e[n], off[n]) for g, e, off in wrong if off[n].any()]
         name = parts[n] if len(parts) > 1 else "the result"
@@ -252,11 +252,11 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     """The same of one part, over all cases where it is wrong: (got, expected, off)."""
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
-        yield f"In {len(broken)} cases, {name} holds NaN or ∞ where the right one holds numbers"
+        yield f"In {len(broken)} cases, {name} {_verb(name, 'holds')} NaN or ∞ where there should be numbers"
     for axis, what in ((0, "sample"), (-2, "row"), (-1, "column")):
         for at, which in ((0, "first"), (-1, "last")):
             if place := _only_at(those, axis, at):
-                yield f"Only the {which} {what} of {name} is {place}"
+                yield f"Where {name} {_be([name])} wrong, only the {which} {what} is {place}"
     summed = all(e.ndim and e.dtype.kind == "f" and np.allclose(e.sum(-1), 1, atol=1e-6) for _, e, _ in those)
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)
@@ -266,11 +266,11 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         yield pattern
     else:
         share = [float(off.mean()) for _, _, off in those]
-        are = "every value of it is" if min(share) == 1 else "nearly every value of it is" if min(share) > 0.8 else ""
-        are = are or ("less than half of its values are" if max(share) < 0.5 else "a part of its values are")
+        which = "every value is" if min(share) == 1 else "nearly every value is" if min(share) > 0.8 else ""
+        which = which or ("less than half of the values are" if max(share) < 0.5 else "a part of the values are")
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
-        yield f"Where {name} is wrong, {are}{near}"
+        yield f"Where {name} {_be([name])} wrong, {which}{near}"
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
@@ -279,18 +279,18 @@ def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     if all(np.ptp(g) == 0 and np.ptp(e) > 0 for g, e, _ in those):
         return f"All numbers of {name} are equal, and should not be"
     if all(np.allclose(g, -e, atol=1e-7) for g, e, _ in those):
-        return f"{name[0].upper()}{name[1:]} has the opposite sign"
+        return _as_sentence(f"{name} {_verb(name, 'has')} the opposite sign")
     if all(np.allclose(np.sort(g, axis=None), np.sort(e, axis=None), atol=1e-7) for g, e, _ in those):
         return f"All values of {name} are there, but in the wrong places"
     values = np.concatenate(wrong)
     if values.size > 5 and np.ptp(values) < 1e-9:
-        return f"Where {name} is wrong, it is always {values[0]:.3g}"
+        return f"Where {name} {_be([name])} wrong, every wrong value is {values[0]:.3g}"
     if all(np.array_equal(g, np.round(g)) and not np.allclose(e, np.round(e)) for g, e, _ in those):
         return f"All values of {name} are whole numbers, and should not be"
     factors = [_factor(g, e) for g, e, _ in those]
     if all(factors) and len({f"{factor:.3g}" for factor in factors}) > 1:
         shown = ", ".join(dict.fromkeys(f"{factor:.3g}" for factor in factors[:3]))
-        return f"In every case, {name} is the right one times a number: {shown} …"
+        return f"Where {name} {_be([name])} wrong, all values are the right ones times a number: {shown} …"
     return ""
 
 
@@ -319,4 +319,15 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _be(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+    """The verb for what is named: "the share is", "the losses are", "q and k are"."""
+    return _verb(names[0], "is") if len(names) == 1 else "are"
+
+
+def _verb(name: str, singular: str) -> str:
+    """A verb in the form that goes with one name, which may be a plural."""
+    return {"is": "are", "has": "have", "holds": "hold"}[singular] if name.endswith("s") else singular
+
+
+def _as_sentence(text: str) -> str:
+    """With a capital letter at its beginning, unless it begins with a name of the student's code."""
+    return f"{text[0].upper()}{text[1:]}" if text.startswith(("the ", "what ")) else text

@@ -67,8 +67,11 @@ def test_a_right_answer_breaks_no_relation():
         (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice `x` should give twice the result, but does not"),
         (lambda x, mask=None: torch.ones_like(x), "The result does not depend on `x`"),
         (lambda x, mask=None: -causal_means(x, mask), "The result has the opposite sign"),
-        (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where the right one holds numbers"),
-        (lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1), "Only the last row"),
+        (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where there should be numbers"),
+        (
+            lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1),
+            "wrong, only the last row is",
+        ),
     ],
 )
 def test_what_wrong_code_does_is_seen_by_how_its_results_change(answer, says):
@@ -137,7 +140,7 @@ def test_which_part_is_wrong_and_what_rows_sum_to():
     values = np.ones((2, 2))
     wrong = [((values, columns), (values, weights), (values != values, columns != weights))] * 2
     told = list(looks(wrong, ("output", "weights")))
-    assert told[0] == "output is right in every case, weights is not"
+    assert told[0] == "output is right in every case, weights are not"
     assert "Each row of weights should sum to 1; here each column does" in told
     assert list(looks(wrong[:1], ("output", "weights"))) == []
 
@@ -145,10 +148,16 @@ def test_which_part_is_wrong_and_what_rows_sum_to():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda e: e[..., ::-1], "All values of the result are there, but in the wrong places"),
-        (lambda e: e.clip(0), "Where the result is wrong, it is always 0"),
+        (
+            lambda e: e / e.shape[0],
+            "Where the result is wrong, all values are the right ones times a number: 0.333, 0.25 …",
+        ),
+        (lambda e: e.clip(0), "Where the result is wrong, every wrong value is 0"),
         (lambda e: e.round(), "All values of the result are whole numbers, and should not be"),
-        (lambda e: e / e.shape[0], "In every case, the result is the right one times a number: 0.333, 0.25 …"),
+        (
+            lambda e: e / e.shape[0],
+            "Where the result is wrong, all values are the right ones times a number: 0.333, 0.25 …",
+        ),
         (lambda e: np.zeros_like(e), "All numbers of the result are equal, and should not be"),
     ],
 )
@@ -160,4 +169,4 @@ def test_what_wrong_numbers_have_in_common_is_said(change, says):
 
 def test_a_single_wrong_number_has_nothing_in_common_with_others():
     pairs = [((np.array(got),), (np.array(1.0),), (np.array(True),)) for got in (2.0, 5.0)]
-    assert list(looks(pairs, ())) == ["Where the result is wrong, every value of it is"]
+    assert list(looks(pairs, ())) == ["Where the result is wrong, every value is"]

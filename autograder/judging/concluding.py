@@ -187,7 +187,7 @@ def _difference(comparison: Comparison, i: int, follow: bool) -> Difference:
         numbers = expected.astype(float), got.astype(float)
         return Difference(
             case.label,
-            f"{name}[{', '.join(map(str, at))}]" if at else name or "the result",
+            f"{name.rpartition(' ')[2]}[{', '.join(map(str, at))}]" if at else name or "the result",
             f"{expected[at]:{form}}",
             f"{got[at]:{form}}",
             _extent(*numbers, off),

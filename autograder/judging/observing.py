@@ -30,9 +30,12 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
         sentences += _broken_relations(comparison)
     sentences += [capitalised(sentence) for sentence in (*repetition.unsteady.values(), *repetition.conditions)][:1]
     labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
+    only_these = f"Only these cases are wrong: {'; '.join(labels)}"
     if len(labels) < len(comparison.cases) / 4:
-        sentences.append(f"Only these cases are wrong: {'; '.join(labels)}")
+        sentences.append(only_these)
     sentences += relations.looks(_beside_expected(comparison), comparison.trial.exercise.parts)
+    if not sentences and len(labels) <= len(comparison.cases) / 2:
+        sentences.append(only_these)
     return list(dict.fromkeys(sentences))
 
 
