@@ -31,7 +31,8 @@ Gradients = Mapping[str, np.ndarray | None]
 Behaviour = Callable[[Mapping[str, np.ndarray]], tuple[np.ndarray, Gradients] | None]
 Answers = Callable[[Weights], Tensor]
 _Given = dict[tuple[Answers, bytes, bool], np.ndarray | None]  # by the numbers, and whether it is the gradient
-MAX_RUNS = 30
+MAX_RUNS = 30  # of one search
+MAX_LATER_RUNS = 10  # of one where any order of axes is tried; right answers have taken 7 at most
 MAX_PLACES = 6  # of one parameter that are tried where several are left
 MAX_ABSENT = 6  # ways in which biases may be missing that are tried
 MAX_PIECES = 5_000  # pieces of one parameter that are compared
@@ -56,7 +57,7 @@ def by_effect(
         named: every number has a role by its name: only the first answer is tried with parameters cut into pieces.
     """
     for search in _searches(parameters, roles, run):
-        if recipe := search.found(answers[:1] if named and search.cuts else answers):
+        if recipe := search.found(answers[:1] if named and (search.cuts or not search.of_layers) else answers):
             return recipe
     return None
 
@@ -125,6 +126,7 @@ class _Search:
         of_layers: bool = True,
     ):
         self.steps, self.given, self.of_layers = steps, given, of_layers
+        self.max_runs = MAX_RUNS if of_layers else MAX_LATER_RUNS
         self.whole, self.grouping, self.roles, self.run, self.runs = parameters, grouping, roles, run, 0
         self.parameters = parameters = grouping.of(parameters)
         self.numbered, self.absent = entry_numbers(roles), absent or frozenset()
@@ -142,6 +144,7 @@ class _Search:
             looks = parameter.constant == 0 or sum(n > 1 for n in parameter.shape) < 2
             self.open[name] = (vectors or matrices) if looks is sooner else (matrices or vectors)
             self.unsure |= bool(vectors and matrices)
+        self.firsts = {name: np.array([place.entries[0] for place in own], int) for name, own in self.open.items()}
         self.pieces: dict[str, list[Place]] = {}  # that a parameter may be cut into, as far as one has asked
         ends = itertools.accumulate((tensor.numel() for _, tensor in self.whole.values()), initial=0)
         numbers_ = {
@@ -247,9 +250,12 @@ class _Search:
     def _fitting(self, name: str, gradient: np.ndarray, wanted: np.ndarray, taken: np.ndarray) -> list[Place]:
         """The places where every entry has the gradient that it should have; different ones only."""
         near = 1e-6 * np.abs(gradient).max(initial=0.0) + 1e-9 * max(1e-3, np.abs(wanted).max(initial=0.0))
+        own, firsts = self.open[name], self.firsts[name]
+        # Most places are told apart by one entry, for all of them at once.
+        likely = np.flatnonzero(~taken[firsts] & (np.abs(wanted[firsts] - gradient[:1]) <= near))
         found = [
             place
-            for place in self.open[name]
+            for place in map(own.__getitem__, likely)
             if not taken[place.entries].any() and (np.abs(wanted[place.entries] - gradient) <= near).all()
         ]
         if not found and self.cuts:
@@ -296,7 +302,7 @@ class _Search:
     def _told(self, student: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]] | None:
         """The student's output with these numbers, and the gradients by them."""
         self.runs += 1
-        if self.runs > MAX_RUNS:
+        if self.runs > self.max_runs:
             return None
         shapes = {name: tuple(tensor.shape) for name, (_, tensor) in self.whole.items()}
         ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
