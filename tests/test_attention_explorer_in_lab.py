@@ -91,6 +91,7 @@ def test_keys_move_through_patches_layers_and_heads(notebook) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "[", "3", "Enter"):
         notebook.page.keyboard.press(key)
     expect(image.part("live")).to_contain_text("Image 1, layer 1, head 3: patch row 2, column 2 gives most weight")
+    expect(image.part("layer-range")).to_have_attribute("aria-valuetext", "layer 1 of 2")
     answer = notebook.read("read-image", layer=0, head=2, query=5, locked=True)
     assert len(answer["patches"]) == 16
     image = notebook.widget("image")

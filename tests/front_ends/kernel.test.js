@@ -46,6 +46,8 @@ test("a notebook gets no key that is pressed in a widget, but for Tab and saving
   assert.deepEqual([taken, heard], [["b", "h"], []]);
   assert.deepEqual([press("Tab"), press("s", { metaKey: true })], [false, false]);
   assert.deepEqual([taken, heard], [["b", "h"], ["Tab", "s"]]);
+  press("[", { ctrlKey: true, altKey: true, getModifierState: (/** @type {string} */ name) => name === "AltGraph" });
+  assert.deepEqual(taken, ["b", "h", "["]); // as keyboards write it that have it on AltGr
 });
 
 test("arithmetic", () => {

@@ -212,6 +212,12 @@ print(refused, "refused")
         kinds=BOTH,
     ),
     Guard(
+        "memory in a file without a name",
+        [(" memfd_create\n", "\n")],
+        "import os\nos.write(os.memfd_create('kept'), b'x')\nprint('STO' 'LEN')",
+        kinds=BOTH,
+    ),
+    Guard(
         "the newest system calls",
         [("        rules.add_rule(seccomp.ERRNO(errno.ENOSYS), number)\n", "        pass\n")],
         SYSCALL
