@@ -62,6 +62,9 @@ def test_mistakes_are_overcome_and_what_comes_next_is_said(course: Path) -> None
         progress.note(course, said(name, passed=True))
     assert progress.text(course).endswith("Next in the labs: begin Lab 2, MultiHeadSelfAttention.")
     assert "still there" not in progress.text(course)
+    progress.note(course, said("project_qkv"))  # changed since, and wrong now
+    assert not progress.read(course)["lab01_attention"]["project_qkv"].passed
+    assert progress.text(course).endswith("Next in the labs: go on with Lab 1, project_qkv.")
 
 
 def test_what_is_not_attempted_or_not_in_a_lab_does_not_count(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
