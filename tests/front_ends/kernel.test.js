@@ -141,3 +141,17 @@ test("an echo of an earlier choice does not undo what was chosen since", async (
   state.flipped = [1]; // and what Python changes afterwards counts
   assert.deepEqual(choice.now().flipped, [1]);
 });
+
+test("what is pointed at is sent with what is chosen", async () => {
+  let frame = () => {};
+  globalThis.requestAnimationFrame = (call) => { frame = call; };
+  const state = { key: null, locked: false };
+  const model = { get: (name) => state[name], set: (name, value) => { state[name] = value; }, save_changes() {} };
+  const choice = choices(model, ["key", "locked"], { schedule() {}, signal: new globalThis.AbortController().signal });
+  choice.point({ key: 2 });
+  assert.deepEqual([choice.now().key, state.key], [2, null]); // shown, and not sent yet
+  choice.choose({ locked: true });
+  frame();
+  await new Promise((done) => { globalThis.setTimeout(done, 1); });
+  assert.deepEqual(state, { key: 2, locked: true });
+});
