@@ -1,5 +1,7 @@
 """Which sizes are tried: what a rule says, and not somebody's list."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,14 @@ def test_what_is_long_is_long_among_sizes_of_more_than_1_where_it_can_be(name):
 
 def test_each_choice_is_tried_with_what_is_long():
     assert {s["mask"] for s in covering(HEADS) if s["tokens"] == 70} == {None, "causal", "padding"}
+    for exercise in filter(lambda exercise: exercise.axes, EXERCISES.values()):
+        sets, every = covering(exercise.axes), possible(exercise.axes)
+        long = {axis.name: axis.long for axis in exercise.axes if isinstance(axis, Axis) and axis.long}
+        chosen = [(axis.name, value) for axis in exercise.axes if isinstance(axis, Choice) for value in axis.values]
+        for (name, value), (other, most) in itertools.product(chosen, long.items()):
+            both = {name: value, other: most}
+            if any(both.items() <= sizes.items() for sizes in every):
+                assert any(both.items() <= sizes.items() for sizes in sets), (exercise.name, both)
 
 
 def test_one_object_gets_calls_of_all_kinds_and_two_of_the_same_shape():

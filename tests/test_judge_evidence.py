@@ -54,6 +54,14 @@ class Cut(Gain):
         return self.gain.detach() * x
 
 
+class AThousandthMore(Gain):
+    """The right numbers, and gradients that are 0.1 % too large."""
+
+    def forward(self, x):
+        result = super().forward(x)
+        return result + 0.001 * (result - result.detach())
+
+
 class InPlace(Gain):
     def forward(self, x):
         x *= self.gain
@@ -115,6 +123,7 @@ def test_what_a_reply_says_of_itself_earns_nothing(answer, said):
 def test_what_is_trained_and_what_is_changed_show_in_arrays():
     assert judged(GAIN, Gain).passed
     assert held(judged(GAIN, Frozen)) == {"scaled": True, "gradients reach the gain": False, "x stays as it was": True}
+    assert not held(judged(GAIN, AThousandthMore))["gradients reach the gain"]
     verdict = judged(GAIN, InPlace)
     assert "the input is changed by the call" in verdict.headline and not held(verdict)["x stays as it was"]
 
