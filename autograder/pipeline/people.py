@@ -214,13 +214,20 @@ class Class:
 
     def find(self, person: Person) -> str | None:
         """The id of the only student whom this may mean; None if there is none, or several."""
-        return self._found(person)[0]
+        students, _ = self._meant(person)
+        return students[0] if len(students) == 1 else None
 
     def why_not(self, person: Person) -> str:
         """Why this means no student, as a clause; only where `find` finds none."""
-        return self._found(person)[1]
+        return self._meant(person)[1]
 
-    def _found(self, person: Person) -> tuple[str | None, str]:
+    def namesakes(self, person: Person) -> list[str]:
+        """The ids of those whom this may mean where they are several; else none."""
+        students, _ = self._meant(person)
+        return students if len(students) > 1 else []
+
+    def _meant(self, person: Person) -> tuple[list[str], str]:
+        """The ids of those whom this may mean, and why it does not mean one of them, "" where it does."""
         several: list[str] = []
         names = (f"{person.last_name} {person.first_name}", f"{person.first_name} {person.last_name}")
         email = person.email.casefold()
@@ -239,16 +246,11 @@ class Class:
             other_email = known.email and email not in ("", known.email.casefold()) and known.id != person.id
             if other_number or other_email:
                 other = "number in the LMS" if other_number else "e-mail address"
-                return None, f"{known.id} goes by this name in the roster, with another {other}"
-            return known.id, ""
+                return [], f"{known.id} goes by this name in the roster, with another {other}"
+            return [known.id], ""
         if several:
-            return None, f"{len(several)} students in the roster go by this name: {', '.join(several)}"
-        return None, "nobody in the roster goes by this name"
-
-    def namesakes(self, person: Person) -> set[str]:
-        """The ids of those who are called as this person is, where these are several; else none."""
-        students = self._by.get(("name", letters(f"{person.first_name} {person.last_name}")), set[str]())
-        return students if len(students) > 1 else set()
+            return several, f"{len(several)} students in the roster go by this name: {', '.join(several)}"
+        return [], "nobody in the roster goes by this name"
 
 
 def _words(person: Person) -> str:
