@@ -14,6 +14,7 @@ import pytest
 import yaml
 from nbgrader.converters import Autograde, GenerateAssignment
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from traitlets.config import PyFileConfigLoader
 from traitlets.utils.importstring import import_item
@@ -62,6 +63,14 @@ def test_constraints_are_names_and_versions_within_the_ranges() -> None:
         pinned[canonicalize_name(one.name)] = next(iter(one.specifier)).version
     for name, specifier in asked_for().items():
         assert Requirement(name + specifier).specifier.contains(pinned[name]), name
+
+
+def test_what_is_installed_runs_on_the_oldest_python_that_the_course_asks_for() -> None:
+    (oldest,) = (one.version for one in SpecifierSet(PROJECT["requires-python"]))
+    found = importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
+    newer = {one.name: one.metadata["Requires-Python"] for one in found if one.metadata["Requires-Python"]}
+    too_new = {name: asked for name, asked in newer.items() if not SpecifierSet(asked).contains(f"{oldest}.0")}
+    assert too_new == {}, "pyproject.toml must keep these at an earlier version"
 
 
 @pytest.mark.skipif(Path(sys.prefix) != REPOSITORY / ".venv", reason="these tests do not run in the course's own .venv")
