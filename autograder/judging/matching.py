@@ -38,8 +38,7 @@ def compare(run: Run) -> Comparison:
         if (telling := _telling_case(run, roles)) is not None:
             fitting, readings = _fitting(run, telling, roles, readings)
     for weights in fitting or readings:
-        expected = tuple(reference(run.trial, i, by_role) for i, by_role in enumerate(weights))
-        right = tuple(agrees(run, i, answer) for i, answer in enumerate(expected))
+        expected, right = _under(run, weights, most)
         if sum(right) > most:
             others = [other for other in readings[:MAX_DIAGNOSED] if _differs(other, weights)]
             most = sum(right)
@@ -47,6 +46,17 @@ def compare(run: Run) -> Comparison:
         if all(right):
             break
     return chosen
+
+
+def _under(run: Run, weights: Reading, most: int) -> tuple[tuple[Parts | None, ...], tuple[bool, ...]]:
+    """The right answers under a reading, and which cases agree; only the first, once no more than `most` can agree."""
+    expected, right = list[Parts | None](), list[bool]()
+    for i, by_role in enumerate(weights):
+        if sum(right) + len(weights) - i <= most:
+            break
+        expected.append(reference(run.trial, i, by_role))
+        right.append(agrees(run, i, expected[-1]))
+    return tuple(expected), tuple(right)
 
 
 def _differs(other: Reading, chosen: Reading) -> bool:
