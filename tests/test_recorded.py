@@ -82,7 +82,7 @@ def test_what_lecture_13_says_of_its_tables_holds() -> None:
     assert close("0.05", mean) and close("0.02", error)
     assert "SwiGLU's is within two standard errors" in said
     assert abs(differences("SwiGLU", "GPT-2's parts")[0]) < 2 * differences("SwiGLU", "GPT-2's parts")[1]
-    assert "Added to rotary positions, groups, RMSNorm and SwiGLU together save nothing measurable" in said
+    assert "Added to rotary positions, grouped queries, RMSNorm and SwiGLU together save nothing measurable" in said
     mean, error = differences("Llama's parts", "rotary positions")
     assert abs(mean) < 2 * error
     assert "help this model learn faster, and together still more" in said
