@@ -70,6 +70,7 @@ MODELS: dict[str, Callable[[], LanguageModel]] = {
     "SwiGLU": partial(gpt2, feed_forward=SwiGLU, d_ff=GATED),
     "sin-cos positions": partial(gpt2, positions=Sines),
     "rotary positions": partial(rotary, attention=RotarySelfAttention),
+    "rotary, untied": partial(rotary, attention=RotarySelfAttention, tied=False),
     "rotary, 4 groups": partial(
         rotary, attention=lambda d_model, n_heads, _: GroupedQueryAttention(d_model, n_heads, 4)
     ),
@@ -150,7 +151,7 @@ def counted() -> dict[str, float]:
     by_tokens, characters = texts()
     result = {}
     for what, ids, size, orders in (
-        ("characters", by_characters, len(CHARACTERS), range(1, 8)),
+        ("characters", by_characters, len(CHARACTERS), range(1, 10)),
         ("tokens", by_tokens, 1024, range(1, 6)),
     ):
         for order in orders:
