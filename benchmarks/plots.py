@@ -48,7 +48,7 @@ PLOTS = (
         bracket=True,
     ),
     Plot(
-        *("grading", "Isolated kernels grade lab 4 many times as fast as stock nbgrader"),
+        *("grading", "Isolated kernels grade lab 2 many times as fast as stock nbgrader"),
         *("seconds for each submission", "s for each submission", 1),
         columns=("s for each submission",),
     ),
