@@ -88,6 +88,16 @@ def test_points_follow_from_what_is_read_right(right: int, earned: float) -> Non
     assert f"{int(right / 0.9) / 10:.1f} % of 900 digits are read right" in verdict.text()
 
 
+def test_what_some_calls_raise_is_said_with_their_number() -> None:
+    def classify(images):
+        if len(images) == 1:
+            raise ValueError("images has shape (1, 1, 28, 28)")
+        return images.new_zeros(len(images), 10)
+
+    verdict = judge(CLASSIFY, lambda request: probe.answer(request, classify), 3)
+    assert verdict.headline == "12 of 13 calls raised ValueError: images has shape (1, 1, 28, 28)."
+
+
 @pytest.mark.full
 def test_the_draw_is_not_a_matter_of_luck() -> None:
     """The model that comes with the course reads so well that no draw costs it a point."""
