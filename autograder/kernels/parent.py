@@ -207,7 +207,9 @@ def receive_submission() -> bytes:
     if not descriptors:
         sys.exit()  # nobody came
     with os.fdopen(descriptors[0], "rb") as file, tarfile.open(fileobj=file) as archive:
-        archive.extractall(filter="data")
+        # Not an argument, which Python before 3.11.4 does not know; without it, it takes out what the grader put in.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall()
     return json.loads(message)["key"].encode()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import re
 import secrets
 import tempfile
 import time
@@ -203,7 +204,7 @@ def _grade_and_write(
                     graded = dict(zip(about["files"], contents, strict=True))
                     journal.add(lab, student, hashes, seed, verdicts(graded))
                 else:
-                    voice.warn(f"{student!r}, {lab}: {_last_line(about['why'])} (more in {LOG})")
+                    voice.warn(f"{student!r}, {lab}: {_reason(about['why'])} (more in {LOG})")
                 progress.one_more(alive, time.monotonic() - begun)
     except KeyboardInterrupt:
         raise Failed(f"Stopped after {progress.done} of {len(jobs)}. The same command goes on from there.") from None
@@ -284,10 +285,14 @@ def _one_after_the_other(grader: Grader, jobs: Iterator[Job]) -> Answers:
         yield known, answer
 
 
-def _last_line(text: str) -> str:
-    """The last line of a log that says something, without what would give orders to a terminal."""
-    lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
-    return printable(lines[-1], "")
+def _reason(log: str) -> str:
+    """The line of a log that says what went wrong, without what would give orders to a terminal.
+
+    That is the last error but nbgrader's own, which only says that there is one above; else the last line.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()] or ["it said nothing"]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and "NbGraderException" not in line]
+    return printable((errors or lines)[-1], "")
 
 
 def in_gradebook(database: str, lab: str) -> bool:

@@ -28,11 +28,15 @@ c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
 
 
+# Formgrader stands in a frame of the instructor's own JupyterLab, and a hub's servers forbid any.
+FRAMES = """--ServerApp.tornado_settings={"headers": {"Content-Security-Policy": "frame-ancestors 'self'"}}"""
+
+
 def start_the_course(spawner):
     """Formgrader and solutions/ for instructors; for students the course as at home, in ~/headroom."""
     teaches = spawner.user.name in INSTRUCTORS
     python = (COURSE if teaches else STUDENTS) / ".venv" / "bin" / "python"
-    spawner.cmd = [str(python), "-m", "headroom", "lab", *(["--instructor"] if teaches else [])]
+    spawner.cmd = [str(python), "-m", "headroom", "lab", *(["--instructor", FRAMES] if teaches else [])]
 
 
 c.Spawner.pre_spawn_hook = start_the_course
