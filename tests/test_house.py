@@ -8,10 +8,12 @@ import sys
 import sysconfig
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 import yaml
+from jupyter_server.serverapp import ServerApp
 from nbgrader.converters import Autograde, GenerateAssignment
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -166,6 +168,18 @@ def test_pages_link_to_what_exists(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("user", ["teacher", "ann"])
+def test_on_a_hub_formgrader_may_stand_in_a_frame_of_the_instructors_own(user: str) -> None:
+    config = PyFileConfigLoader("jupyterhub_config.py", str(REPOSITORY / "jupyter" / "hub")).load_config()
+    spawner = SimpleNamespace(user=SimpleNamespace(name=user))
+    config.Spawner.pre_spawn_hook(spawner)
+    server = ServerApp()
+    server.parse_command_line([argument for argument in spawner.cmd if argument.startswith("--ServerApp.")])
+    allowed = {"headers": {"Content-Security-Policy": "frame-ancestors 'self'"}} if user == "teacher" else {}
+    assert server.tornado_settings == allowed
+    assert ("--instructor" in spawner.cmd) == (user == "teacher")
 
 
 def test_no_step_that_nbgrader_takes_by_itself_is_left_out() -> None:

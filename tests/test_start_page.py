@@ -161,3 +161,22 @@ def test_who_comes_back_to_the_map_sees_what_was_done_meanwhile(
     passed(course_copy, "lab01_attention", "project_qkv")
     lab.page.evaluate("() => dispatchEvent(new Event('focus'))")
     expect(piece).to_contain_text("1 of 3 checks passed")
+
+
+def test_the_map_shows_the_server_that_it_is_the_servers_own_page_and_says_if_that_is_not_enough(lab: Lab) -> None:
+    """A hub's server refuses what comes with a cookie alone."""
+    headers = list[dict[str, str]]()
+
+    def refuse(route) -> None:
+        headers.append(route.request.headers)
+        route.fulfill(status=403)
+
+    lab.page.route("**/headroom/course*", refuse)
+    lab.open_start()
+    lab.page.get_by_role("tab", name="Course map").click()
+    expect(lab.page.locator(".headroom-start")).to_have_text("The map cannot be shown: the server answers 403.")
+    assert {"authorization", "x-xsrftoken"} & headers[0].keys()
+    lab.page.unroute("**/headroom/course*")
+    lab.page.evaluate("() => dispatchEvent(new Event('focus'))")
+    expect(lab.page.locator(".headroom-map")).to_be_visible()
+    lab.errors.clear()

@@ -244,6 +244,22 @@ def test_a_full_disk_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # --- The journal ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("Traceback …\n    TypeError: no such argument\n\n[ERROR] There was an error\n", "TypeError: no such argument"),
+        (
+            "RuntimeError: the kernel did not start\nnbgrader.converters.base.NbGraderException: see above\n",
+            "RuntimeError: the kernel did not start",
+        ),
+        ("Killed\n\n", "Killed"),
+        ("", "it said nothing"),
+    ],
+)
+def test_what_went_wrong_is_told_by_the_error_itself(log: str, reason: str) -> None:
+    assert grading._reason(log) == reason
+
+
 def test_the_journal_says_what_changed_and_outlives_a_broken_line(tmp_path: Path) -> None:
     of = {part: part for part in PARTS}
     journal = Journal(tmp_path)

@@ -126,8 +126,9 @@
     return (await version.get())();
   };
 
-  /** The page as JupyterLab shows it; it asks anew whenever it comes to the front. @param {any} Widget */
-  const startOn = (Widget) => {
+  /** The page as JupyterLab shows it; it asks anew whenever it comes to the front.
+   * @param {any} Widget @param {any} ServerConnection */
+  const startOn = (Widget, ServerConnection) => {
     return class Start extends Widget {
       /** @param {any} app */
       constructor(app) {
@@ -170,9 +171,13 @@
 
       async ask() {
         if (!this.isVisible) return;
-        const { baseUrl } = this.app.serviceManager.serverSettings;
-        const answer = await fetch(`${baseUrl}headroom/course`);
-        if (!answer.ok || this.isDisposed) return;
+        const settings = this.app.serviceManager.serverSettings;
+        const { baseUrl } = settings;
+        // Not `fetch` alone: a hub's server answers only who shows that the page is its own.
+        const answer = await ServerConnection.makeRequest(`${baseUrl}headroom/course`, {}, settings);
+        if (this.isDisposed) return;
+        if (!answer.ok && !this.pieces.length) this.node.textContent = `The map cannot be shown: the server answers ${answer.status}.`;
+        if (!answer.ok) return;
         const told = await answer.json();
         this.pieces = told.pieces;
         const focused = document.activeElement?.closest(".headroom-start [data-path]")?.getAttribute("data-path");
@@ -230,6 +235,7 @@
 
   const extension = async () => {
     const { Widget } = await shared("@lumino/widgets");
+    const { ServerConnection } = await shared("@jupyterlab/services");
     const { INotebookTracker } = await shared("@jupyterlab/notebook");
     const { ILauncher } = await shared("@jupyterlab/launcher");
     return {
@@ -237,7 +243,7 @@
       autoStart: true,
       requires: [INotebookTracker],
       optional: [ILauncher],
-      activate: activating(startOn(Widget)),
+      activate: activating(startOn(Widget, ServerConnection)),
     };
   };
 
