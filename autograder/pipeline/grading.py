@@ -291,7 +291,9 @@ def _reason(log: str) -> str:
     That is the last error but nbgrader's own, which only says that there is one above; else the last line.
     """
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["it said nothing"]
-    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and "NbGraderException" not in line]
+    errors = [
+        line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and "NbGraderException" not in line
+    ]
     return printable((errors or lines)[-1], "")
 
 
