@@ -304,8 +304,8 @@ def _only_at(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], axis: i
     """Whether in all cases one index along an axis is right, or wrong, and all others are not."""
     kinds = set[str]()
     for _, _, off in those:
-        if off.ndim < 2 or off.shape[axis] < 3:
-            continue
+        if off.ndim < 2 or off.shape[axis] < 3 or (axis, off.ndim) == (0, 2):
+            continue  # of two axes, the first is that of the rows
         other = tuple(a for a in range(off.ndim) if a != axis % off.ndim)
         here = np.asarray(off.any(other))
         rest = np.delete(here, at)

@@ -8,6 +8,7 @@ import torch
 
 from autograder import probe
 from autograder.exercise import Case, Criterion, Exercise
+from autograder.exercises import find
 from autograder.judge import judge
 from autograder.relations import looks
 
@@ -92,6 +93,11 @@ def test_what_wrong_code_does_is_seen_by_how_its_results_change(answer, says):
 def test_what_became_of_the_shape_is_said(change, says):
     verdict = judge(MEANS, lambda request: probe.answer(request, lambda x, mask: change(causal_means(x, mask))), 0)
     assert says in f"{verdict.headline}", verdict.text()
+
+
+def test_what_has_two_axes_has_rows_and_columns_and_no_samples():
+    headline = said(find("causal_mask"), lambda n: torch.ones(n, n).tril().bool() & (torch.arange(n) < n - 1)[:, None])
+    assert "only the last row is wrong" in headline and "sample" not in headline
 
 
 def test_shapes_that_have_nothing_in_common_say_nothing():
