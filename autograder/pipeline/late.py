@@ -36,7 +36,7 @@ class LatePolicy(LateSubmissionPlugin):
     per = Enum(("hour", "day"), "day", help="what is counted").tag(config=True)
     grace_minutes = Float(0.0, min=0.0, help="minutes after the due date that are not late").tag(config=True)
     most_percent = Float(100.0, min=0.0, max=100.0, help="of what was earned, however late").tag(config=True)
-    least_points = Float(0.0, min=0.0, help="that a late notebook keeps, if it earned as many").tag(config=True)
+    least_points = Float(0.0, min=0.0, help="below which no penalty takes a score").tag(config=True)
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
         """The points that are taken from a notebook; None where it is not late.
