@@ -118,12 +118,12 @@ def _headline(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mista
     comparison, repetition = grounds.comparison, grounds.repetition
     errors = comparison.run.errors
     headline = _how_many_agree(grounds, results, mistakes)
-    compared = comparison.trial.exercise.reference is not None
+    raised = f"raised {errors[0].type}: {gist(errors[0].message)}." if errors else ""
+    if comparison.trial.exercise.reference is None:
+        return f"{len(errors)} of {len(comparison.run.outcomes)} calls {raised}" if errors else headline
     if errors:
-        those = f"{len(errors)}" if compared else f"{len(errors)} of {len(comparison.run.outcomes)} calls"
-        raised = f"{those} raised {errors[0].type}: {gist(errors[0].message)}."
-        headline = raised if headline == _trouble(errors[0]) else f"{headline.rstrip('.')}. {raised}"
-    if not compared or mistakes:
+        headline += f" {len(errors)} {raised}"
+    if mistakes:
         return headline
     beginning = f"{headline.rstrip('.')}."
     if where := locate(comparison):
