@@ -176,8 +176,10 @@
         // Not `fetch` alone: a hub's server answers only who shows that the page is its own.
         const answer = await ServerConnection.makeRequest(`${baseUrl}headroom/course`, {}, settings);
         if (this.isDisposed) return;
-        if (!answer.ok && !this.pieces.length) this.node.textContent = `The map cannot be shown: the server answers ${answer.status}.`;
-        if (!answer.ok) return;
+        if (!answer.ok) {
+          if (!this.pieces.length) this.node.textContent = `The map cannot be shown: the server answers ${answer.status}.`;
+          return;
+        }
         const told = await answer.json();
         this.pieces = told.pieces;
         const focused = document.activeElement?.closest(".headroom-start [data-path]")?.getAttribute("data-path");
