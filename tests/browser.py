@@ -41,12 +41,13 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
 ]
 
+# What may never come (a kernel that is started anew never tells what it was) is waited for until it is asked again.
 KERNEL_READY = """async () => {
     const session = window.jupyterapp?.shell.currentWidget?.sessionContext;
     if (!session?.isReady || !session.session?.kernel) return false;
-    await session.ready;
     const kernel = session.session.kernel;
-    await kernel.info;
+    const late = new Promise((done) => setTimeout(() => done(false), 5000));
+    if (!(await Promise.race([session.ready.then(() => kernel.info), late]))) return false;
     return kernel.connectionStatus === 'connected' && kernel.status === 'idle';
 }"""
 
@@ -299,7 +300,8 @@ class Lab:
             """async (id) => {
                 const notebook = jupyterapp.shell.currentWidget.content;
                 const index = notebook.widgets.findIndex((cell) => cell.model.id === id);
-                if (index >= 0) await notebook.scrollToItem(index, 'start');
+                const late = new Promise((done) => setTimeout(done, 5000));
+                if (index >= 0) await Promise.race([notebook.scrollToItem(index, 'start'), late]);
                 return index;
             }""",
             cell_id,

@@ -51,7 +51,7 @@ def test_students_see_lectures_and_labs_and_no_tools_for_instructors(lab: Lab) -
     while not {"labs", "lectures", "mine"} <= {*names.all_inner_texts()}:
         assert time.monotonic() < deadline, names.all_inner_texts()
         # Again and again: JupyterLab goes to the open notebook's folder once it has found it.
-        lab.page.evaluate("() => jupyterapp.commands.execute('filebrowser:go-to-path', {path: '/'})")
+        lab.page.evaluate("() => { void jupyterapp.commands.execute('filebrowser:go-to-path', {path: '/'}); }")
         lab.page.wait_for_timeout(500)
     lab.screenshot("file-browser")
     assert not {"solutions", "jupyter", "nbgrader_config.py", "autograder", "tests"} & {*names.all_inner_texts()}

@@ -14,7 +14,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from torchvision.datasets import CIFAR10
 
 from headroom.data import Digits, cifar10, embedded_digits, image_folder, mnist, pictures, some_digits
 from headroom.data import digits as module
@@ -216,7 +215,15 @@ CLASSES = ["airplane", "automobile", "bird"]
 
 
 @pytest.fixture
-def tiny_cifar(tmp_path, monkeypatch):
+def cifar():
+    """torchvision's own. Imported here: it takes longer than all other imports of the tests together."""
+    from torchvision.datasets import CIFAR10
+
+    return CIFAR10
+
+
+@pytest.fixture
+def tiny_cifar(tmp_path, monkeypatch, cifar):
     """A folder laid out as CIFAR-10's, with 5 × 6 training and 4 test pictures.
 
     torchvision takes only files with CIFAR's checksums, so it is told those of these.
@@ -233,17 +240,17 @@ def tiny_cifar(tmp_path, monkeypatch):
         pixels = rng.integers(0, 256, (count, 3 * 32 * 32), dtype=np.uint8)
         return [name, write(name, {"data": pixels, "labels": [i % 3 for i in range(count)]})]
 
-    monkeypatch.setattr(CIFAR10, "train_list", [batch(f"data_batch_{i}", 6) for i in range(1, 6)])
-    monkeypatch.setattr(CIFAR10, "test_list", [batch("test_batch", 4)])
+    monkeypatch.setattr(cifar, "train_list", [batch(f"data_batch_{i}", 6) for i in range(1, 6)])
+    monkeypatch.setattr(cifar, "test_list", [batch("test_batch", 4)])
     checksum = write("batches.meta", {"label_names": CLASSES})
-    monkeypatch.setattr(CIFAR10, "meta", {**CIFAR10.meta, "md5": checksum})
+    monkeypatch.setattr(cifar, "meta", {**cifar.meta, "md5": checksum})
     return tmp_path
 
 
-def test_the_files_of_cifar_are_those_that_torchvision_reads():
-    listed = [name for name, _ in CIFAR10.train_list + CIFAR10.test_list]
-    assert set(pictures.CIFAR_FILES) == {*listed, CIFAR10.meta["filename"]}
-    assert CIFAR10.base_folder == "cifar-10-batches-py"
+def test_the_files_of_cifar_are_those_that_torchvision_reads(cifar):
+    listed = [name for name, _ in cifar.train_list + cifar.test_list]
+    assert set(pictures.CIFAR_FILES) == {*listed, cifar.meta["filename"]}
+    assert cifar.base_folder == "cifar-10-batches-py"
 
 
 def test_cifar_reads_files_that_are_there(tiny_cifar, monkeypatch):

@@ -16,6 +16,7 @@ from tests.browser import TOKEN, Lab, copy_course, lab_server
 from tests.test_browser import WRONG_ANSWER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+MAP = "Course map"  # its tab
 MULTI_HEAD = "labs/lab02_multi_head/multi_head.ipynb"
 
 
@@ -95,10 +96,9 @@ def test_the_map_opens_notebooks_and_says_what_is_done(browser, tmp_path: Path) 
         names = lab.page.locator(".jp-DirListing-itemText")
         expect(names.filter(has_text="03_multi_head")).to_be_visible()
         assert names_that_are_cut(lab) == []
-        lab.page.get_by_role("tab", name="Course map").click()
         start = lab.page.locator(".headroom-start")
-        expect(start.get_by_text("Next: Lecture 0, Start here.")).to_be_visible()
-        start.get_by_role("link", name="Lab 2 · Multi-head self-attention").click()
+        lab.bring_to_front(MAP, start.get_by_text("Next: Lecture 0, Start here."))
+        lab.click_in(MAP, start.get_by_role("link", name="Lab 2 · Multi-head self-attention"))
         lab.wait_for_kernel()
         assert lab.page.evaluate("() => jupyterapp.shell.currentWidget.context.path") == MULTI_HEAD
         lab.set_source(
@@ -110,8 +110,7 @@ def test_the_map_opens_notebooks_and_says_what_is_done(browser, tmp_path: Path) 
         )
         for cell in ("setup", "given-attention", "multi-head", "check-multi-head"):
             lab.run_cell(cell)
-        lab.page.get_by_role("tab", name="Course map").click()
-        expect(start.locator("[data-piece=lab02]")).to_contain_text("checks passed")
+        lab.bring_to_front(MAP, start.locator("[data-piece=lab02]", has_text="checks passed"))
         lab.screenshot("course-map")
         found = Axe().run(lab.page, context=".headroom-start").response["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
@@ -141,7 +140,7 @@ def test_a_notebook_that_was_only_opened_is_not_unsaved(lab: Lab) -> None:
 
 def test_the_launcher_brings_the_map_back(lab: Lab) -> None:
     lab.open_start()
-    lab.page.get_by_role("tab", name="Course map").locator(".lm-TabBar-tabCloseIcon").click()
+    lab.page.get_by_role("tab", name=MAP).locator(".lm-TabBar-tabCloseIcon").click()
     expect(lab.page.locator(".headroom-start")).to_have_count(0)
     lab.run_command("launcher:create")
     lab.click_in("Launcher", lab.page.locator(".jp-LauncherCard", has_text="Course map"))
@@ -154,13 +153,12 @@ def test_who_comes_back_to_the_map_sees_what_was_done_meanwhile(
     """Such as in a terminal, or in another tab: the map was in front all the time."""
     monkeypatch.setenv(STATE_VARIABLE, str(course_copy / STATE))
     lab.open_start()
-    lab.page.get_by_role("tab", name="Course map").click()
     piece = lab.page.locator(".headroom-start [data-piece=lab01]")
-    expect(piece).to_be_visible()
+    lab.bring_to_front(MAP, piece)
     expect(piece).not_to_contain_text("checks passed")
     passed(course_copy, "lab01_attention", "project_qkv")
     lab.page.evaluate("() => dispatchEvent(new Event('focus'))")
-    expect(piece).to_contain_text("1 of 3 checks passed")
+    lab.bring_to_front(MAP, lab.page.locator("[data-piece=lab01]", has_text="1 of 3 checks passed"))
 
 
 def test_the_map_shows_the_server_that_it_is_the_servers_own_page_and_says_if_that_is_not_enough(lab: Lab) -> None:
@@ -173,10 +171,9 @@ def test_the_map_shows_the_server_that_it_is_the_servers_own_page_and_says_if_th
 
     lab.page.route("**/headroom/course*", refuse)
     lab.open_start()
-    lab.page.get_by_role("tab", name="Course map").click()
-    expect(lab.page.locator(".headroom-start")).to_have_text("The map cannot be shown: the server answers 404.")
+    lab.bring_to_front(MAP, lab.page.get_by_text("The map cannot be shown: the server answers 404."))
     assert {"authorization", "x-xsrftoken"} & headers[0].keys()
     lab.page.unroute("**/headroom/course*")
     lab.page.evaluate("() => dispatchEvent(new Event('focus'))")
-    expect(lab.page.locator(".headroom-map")).to_be_visible()
+    lab.bring_to_front(MAP, lab.page.locator(".headroom-map"))
     lab.errors.clear()

@@ -11,6 +11,7 @@ import nbformat
 import numpy as np
 from playwright.sync_api import Browser, Locator
 from playwright.sync_api import TimeoutError as TooLate
+from playwright.sync_api import expect
 
 from tests.browser import Lab, Server
 
@@ -48,15 +49,23 @@ class Widget:
         self._toggle(self.part("table"))
 
     def _toggle(self, table: Locator) -> None:
-        # The browser tells of an opening, and the widget fills its table, only after the click has returned.
-        table.evaluate(
-            """(table) => {
-                const told = (done) => table.addEventListener("toggle", () => done(), { once: true });
-                table.toggled = new Promise(told);
-            }"""
-        )
-        table.locator(":scope > summary").click()
-        table.evaluate("(table) => table.toggled")
+        # The browser tells of an opening, and the widget fills its table, only after the click has returned. It never
+        # tells of it where JupyterLab has drawn the widget anew in between, with its table as it was.
+        opened = table.get_attribute("open")
+        for last in (False, True):
+            if table.get_attribute("open") == opened:
+                table.evaluate(
+                    """(table) => {
+                        table.told = false;
+                        table.addEventListener("toggle", () => { table.told = true; }, { once: true });
+                    }"""
+                )
+                table.locator(":scope > summary").click()
+            try:
+                return expect(table).to_have_js_property("told", True)
+            except AssertionError:
+                if last:
+                    raise
 
 
 class WidgetNotebook:
@@ -85,7 +94,7 @@ class WidgetNotebook:
         If it has none, the page is loaded once more, as a reader would: JupyterLab reads the saved widgets after an
         exchange with the new kernel, and when that is interrupted, drops them without a word (`restoreWidgets`).
         """
-        self.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+        self.page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
         self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
         self.tab.open_notebook(self.path)
         try:
