@@ -130,7 +130,7 @@ export type On = <Type extends keyof HTMLElementEventMap>(
 ) => void;
 export interface Legend {
   element: HTMLElement;
-  set(low: number, high: number, text: string): void;
+  set(low: number, high: number, text: string, say?: (value: number) => string): void;
 }
 
 export namespace BugSwitches {

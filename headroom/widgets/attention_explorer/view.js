@@ -174,23 +174,23 @@ class View {
       ? `One scale for all: up to the largest ${now.show === "scores" ? "score" : "weight"} of any ${say.kindOf}, layer and head.`
       : `Row scale: each query's row goes from ${least} to its own largest number.`);
     parts.live.say(say.all(now, row));
-    if (data.hasScores) parts.renormalised.textContent = say.mask(now);
+    if (data.hasScores) write(parts.renormalised, say.mask(now));
     if (!marking) this.table.update();
   }
   /** @param {T.Shown} _ */
   writeMatrices({ now: { show, layer, head }, from, query }) {
     const { data, parts: { matrix, matrixTitle, heads } } = this;
-    matrixTitle.textContent = `${TITLES[show]}, layer ${layer + 1}, ${sayHead(head)}`;
+    write(matrixTitle, `${TITLES[show]}, layer ${layer + 1}, ${sayHead(head)}`);
     const [asking, asked] = data.facts.sizes[from.sample];
     matrix.setAttribute("aria-label", `${TITLES[show]} of layer ${layer + 1}, ${sayHead(head)}: ${asking} queries down, ${asked} keys across. ` +
       "Arrow keys move query and key, Enter locks them.");
-    heads.title.textContent = `Layer ${layer + 1}: the same query in every head`;
+    write(heads.title, `Layer ${layer + 1}: the same query in every head`);
     for (const { head: its, input, most, label } of heads.tiles) {
       const top = data.row(show, { ...from, head: its }, query).reduce((a, b) => Math.max(a, b));
       input.checked = its === head;
       label.classList.toggle("headroom-chosen", its === head);
       input.setAttribute("aria-label", `${sayHead(its)}, largest ${KINDS[show]} ${number(top)}`);
-      most.textContent = `max ${number(top)}`;
+      write(most, `max ${number(top)}`);
     }
   }
   /** @param {T.Shown} _ */
@@ -203,11 +203,11 @@ class View {
     for (const one of controls.control.input.options) one.disabled = Number(one.value) === sample;
     controls.control.show({ control: shown });
     image.digit.setAttribute("aria-label", capital(say.sample(sample)));
-    image.digitNote.textContent = `Image ${sample + 1}. ${say.prediction(sample)}`;
+    write(image.digitNote, `Image ${sample + 1}. ${say.prediction(sample)}`);
     image.source.hidden = control === null;
     if (control !== null) {
       image.sourceDigit.setAttribute("aria-label", capital(say.sample(control)));
-      image.sourceNote.textContent = `Control: weights from ${say.sample(control)}, drawn over image ${sample + 1}.`;
+      write(image.sourceNote, `Control: weights from ${say.sample(control)}, drawn over image ${sample + 1}.`);
     }
     const coloured = marking ? "Its weights are covered" : `Coloured by the weights that ${say.token(sample, "queries", query)} gives`;
     image.picture.setAttribute("aria-label", `${capital(say.sample(sample))} in ${rows} rows and ${columns} columns of patches. ${coloured}. ` +

@@ -152,7 +152,7 @@ export class Matrices {
     const crosses = (i, j) => crossed && !stages.may[i * columns + j];
     /** @param {number} i @param {number} j */
     const hidden = (i, j) => waits || crosses(i, j) || !Number.isFinite(values[i * columns + j]);
-    const cells = bitmap(rows, columns, (i) => ({ values: upTo(columns).map((j) => (hidden(i, j) ? NaN : values[i * columns + j])), low, high }));
+    const cells = bitmap(rows, columns, (i) => ({ values: upTo(columns).map((j) => (hidden(i, j) ? NaN : values[i * columns + j])), low, high }), canvas);
     context.drawImage(cells, left, top, columns * w, rows * ht);
     /** @param {number} i @param {number} j */
     const sign = (i, j) => (crosses(i, j) ? "×" : numbered ? say(values[i * columns + j]) : "");

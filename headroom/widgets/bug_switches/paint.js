@@ -1,6 +1,6 @@
 // @ts-check
 /* Pictures: attention as a matrix, and the image of an example. */
-import { bitmap, paintBand, paintNames, penOf, prepare } from "../kernel/canvas.js";
+import { bitmap, paintBand, paintNames, penOf, picture, prepare } from "../kernel/canvas.js";
 import { tellGrid } from "../kernel/matrix.js";
 import { visible } from "../kernel/words.js";
 /** @import { Data } from "./data.js" */
@@ -26,7 +26,7 @@ export function paintMatrix(canvas, data, name, now, matrix, high, colours) {
   tellGrid(canvas, { left, top, cellWidth: cell, cellHeight: cell });
   const { context } = prepare(canvas);
   context.imageSmoothingEnabled = cell < 1;
-  context.drawImage(bitmap(queries, keyed, (query) => ({ values: matrix[query], low: 0, high })), left, top, keyed * cell, queries * cell);
+  context.drawImage(bitmap(queries, keyed, (query) => ({ values: matrix[query], low: 0, high }), canvas), left, top, keyed * cell, queries * cell);
   const [query, key] = [data.place(name, now, "queries", now.query), data.place(name, now, "keys", now.key)];
   if (query >= 0) paintBand(context, left, top + query * cell, keyed * cell, cell, "q", colours);
   if (key >= 0) paintBand(context, left + key * cell, top, cell, queries * cell, "k", colours);
@@ -39,15 +39,14 @@ export function paintMatrix(canvas, data, name, now, matrix, high, colours) {
 export function paintDigit(digit, data, sample) {
   const { width, height, channels } = data.facts;
   digit.style.aspectRatio = `${width} / ${height}`;
-  const plain = document.createElement("canvas");
-  [plain.width, plain.height] = [width, height];
-  const image = penOf(plain).createImageData(width, height);
   const from = sample * width * height * channels;
-  for (let i = 0; i < width * height; i++) {
-    for (let c = 0; c < 3; c++) image.data[4 * i + c] = data.pixels[from + i * channels + (channels === 3 ? c : 0)];
-    image.data[4 * i + 3] = 255;
-  }
-  penOf(plain).putImageData(image, 0, 0);
+  const plain = picture(height, width, ({ buffer }) => {
+    const colours = new Uint8ClampedArray(buffer);
+    for (let i = 0; i < width * height; i++) {
+      for (let c = 0; c < 3; c++) colours[4 * i + c] = data.pixels[from + i * channels + (channels === 3 ? c : 0)];
+      colours[4 * i + 3] = 255;
+    }
+  }, digit);
   const { context, width: w, height: ht } = prepare(digit);
   context.drawImage(plain, 0, 0, w, ht);
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /* Numbers side by side: with the mistakes and without them. */
 import { bar } from "./parts.js";
-import { h } from "../kernel/elements.js";
+import { h, write } from "../kernel/elements.js";
 import { numbersTable } from "../kernel/table.js";
 import { number, sayHead } from "../kernel/words.js";
 import { SUMS_OFF, count, isNumber, percent, short } from "./words.js";
@@ -73,14 +73,14 @@ export function fillGradients({ ends, gradientRows, gradientNote }, data, words,
     const size = result.gradients[part];
     return size === null ? "none" : short(size);
   };
-  [low, high].forEach((power, i) => (ends[i].textContent = short(10 ** power)));
+  [low, high].forEach((power, i) => write(ends[i], short(10 ** power)));
   for (const { part, right, wrong: other, before, after } of gradientRows) {
     right.style.width = wide(healthy.gradients[part]);
     other.style.width = beside ? wide(beside.gradients[part]) : "0";
-    before.textContent = say(healthy, part);
-    after.textContent = say(beside, part);
+    write(before, say(healthy, part));
+    write(after, say(beside, part));
   }
-  gradientNote.textContent = beside ? words.gradients(beside) : "";
+  write(gradientNote, beside ? words.gradients(beside) : "");
   gradientNote.hidden = !gradientNote.textContent;
 }
 

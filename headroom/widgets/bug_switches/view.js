@@ -20,7 +20,7 @@
 import { choices, guardKeys, repaint } from "../kernel/choices.js";
 import { themeColours } from "../kernel/colours.js";
 import { attentionKeys, bind } from "../kernel/controls.js";
-import { h, tableView, uniqueName } from "../kernel/elements.js";
+import { h, tableView, uniqueName, write } from "../kernel/elements.js";
 import { cellUnder, surface } from "../kernel/matrix.js";
 import { clamp, cycle } from "../kernel/numbers.js";
 import { frontEnd } from "../kernel/python.js";
@@ -87,7 +87,7 @@ class View {
     if (data.isImage) paintDigit(digit, data, now.sample);
     for (const one of this.names) root.setAttribute(one === "part" ? "data-part-shown" : `data-${one}`, one === "on" ? name : String(now[one] ?? "mean"));
     this.showChoices(now);
-    example.textContent = say.example(now);
+    write(example, say.example(now));
     if (data.isImage) digit.setAttribute("aria-label", capital(say.sample(now.sample)));
     live.say(say.all(now));
     fillNumbers(numbersBody, data, now, result);
@@ -108,9 +108,9 @@ class View {
       if (one !== null && matrix) paintMatrix(canvas, data, one, now, matrix, high, colours);
     });
     panels.forEach(({ which, canvas, title, note }, i) => { // texts after pictures: a change in between would lay out anew
-      title.textContent = which === "healthy" ? "As it is" : now.on.length ? `With the ${now.on.length > 1 ? "mistakes" : "mistake"}: ${say.titles(now.on)}` : "With a mistake";
+      write(title, which === "healthy" ? "As it is" : now.on.length ? `With the ${now.on.length > 1 ? "mistakes" : "mistake"}: ${say.titles(now.on)}` : "With a mistake");
       const one = shownNow[i];
-      note.textContent = one !== null ? say.looks(one, now.part) : now.on.length ? "Not computed yet." : "Switch one on, and its attention stands here.";
+      write(note, one !== null ? say.looks(one, now.part) : now.on.length ? "Not computed yet." : "Switch one on, and its attention stands here.");
       canvas.setAttribute("aria-label", `${title.textContent}: weights of layer ${now.layer + 1}, ${sayHead(now.head)}. Arrow keys move query and key.`);
     });
     scaleLegend.set(0, high, "Both pictures have one scale, up to the largest weight in them.");
@@ -123,10 +123,10 @@ class View {
     what.replaceChildren(...(now.on.length
       ? mistakes.filter((one) => now.on.includes(one.name)).map((one) => h("p", {}, h("b", {}, `${capital(one.title)}. `), ...withCode(one.sentence)))
       : [h("p", {}, "Each mistake is made in a copy of the model, and beside it you see the model as it is.")]));
-    withHead.textContent = now.on.length > 1 ? "with the mistakes" : "with the mistake";
+    write(withHead, now.on.length > 1 ? "with the mistakes" : "with the mistake");
     fillGradients(parts, data, say, result, now.on.length > 0);
     const singles = mistakes.filter((one) => data.result(one.name)).length;
-    computed.textContent = `Computed so far: ${singles} of ${mistakes.length} single mistakes, and ${Object.keys(model.get("_results")).length - 1 - singles} combinations.`;
+    write(computed, `Computed so far: ${singles} of ${mistakes.length} single mistakes, and ${Object.keys(model.get("_results")).length - 1 - singles} combinations.`);
   }
 
   // ------------------------------------------------ pointer and keys

@@ -66,7 +66,7 @@ export class Attention {
         const values = new Float32Array(words.length); // an earlier step of a language model had fewer to look at
         values.set(answers.weights(which, path.slice(0, row), now.layer, now.head) ?? []);
         return { values, low: 0, high: values.reduce((a, b) => Math.max(a, b)) };
-      });
+      }, alignment);
       context.drawImage(picture, left, top, words.length * w, shown * ht);
     }
     context.fillStyle = context.strokeStyle = colours.text;

@@ -12,27 +12,41 @@ const PIXELS = new Uint32Array(1024).map((_, i) => {
 const HIDDEN = new Uint32Array(new Uint8ClampedArray([217, 217, 217, 255]).buffer)[0]; // as in the course's figures
 
 /** @type {ImageData | null} */
-let scratch = null; // pixels that bitmaps of one size share: thousands a second would keep the browser cleaning up
+let scratch = null; // pixels that pictures of one size share: thousands a second would keep the browser cleaning up
 
-/** A picture of one pixel per number, to be drawn large. `fill(row)` → { values, low, high }: a row's numbers (`values`
- * may be the same array each time) and those of the lowest and the highest colour. NaN is grey: hidden by a mask.
- * @param {number} rows @param {number} columns @param {(row: number) => PictureRow} fill */
-export function bitmap(rows, columns, fill) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [columns, rows];
-  const context = penOf(canvas);
-  if (scratch?.width !== columns || scratch.height !== rows) scratch = context.createImageData(columns, rows);
+/** @type {WeakMap<Canvas, { picture: Canvas, pixels: Uint32Array }>} */
+const known = new WeakMap(); // the last picture that was made for a canvas, and its pixels
+
+/** A picture of one pixel per number, to be drawn large. @param {number} rows @param {number} columns
+ * @param {(pixels: Uint32Array) => void} fill gives every pixel its colour @param {Canvas} [on] where it is drawn again and again:
+ * a picture that comes out as the last one is that one, because the browser takes long to make another */
+export function picture(rows, columns, fill, on) {
+  scratch = scratch?.width === columns && scratch.height === rows ? scratch : new ImageData(columns, rows);
   const pixels = new Uint32Array(scratch.data.buffer);
-  for (let row = 0, at = 0; row < rows; row++) {
-    const { values, low, high } = fill(row);
-    const scale = high > low ? 1023 / (high - low) : 0;
-    for (let column = 0; column < columns; column++, at++) {
-      const place = (values[column] - low) * scale;
-      pixels[at] = place !== place ? HIDDEN : PIXELS[place < 0 ? 0 : place > 1023 ? 1023 : (place + 0.5) | 0];
+  fill(pixels);
+  const last = on && known.get(on);
+  if (last && last.picture.width === columns && last.picture.height === rows && pixels.every((one, at) => one === last.pixels[at])) return last.picture;
+  const made = document.createElement("canvas");
+  [made.width, made.height] = [columns, rows];
+  penOf(made).putImageData(scratch, 0, 0);
+  if (on) known.set(on, { picture: made, pixels: pixels.slice() });
+  return made;
+}
+
+/** A picture of a matrix. `rowOf(row)` → { values, low, high }: a row's numbers (`values` may be the same array each
+ * time) and those of the lowest and the highest colour. NaN is grey: hidden by a mask.
+ * @param {number} rows @param {number} columns @param {(row: number) => PictureRow} rowOf @param {Canvas} [on] as in `picture` */
+export function bitmap(rows, columns, rowOf, on) {
+  return picture(rows, columns, (pixels) => {
+    for (let row = 0, at = 0; row < rows; row++) {
+      const { values, low, high } = rowOf(row);
+      const scale = high > low ? 1023 / (high - low) : 0;
+      for (let column = 0; column < columns; column++, at++) {
+        const place = (values[column] - low) * scale;
+        pixels[at] = place !== place ? HIDDEN : PIXELS[place < 0 ? 0 : place > 1023 ? 1023 : (place + 0.5) | 0];
+      }
     }
-  }
-  context.putImageData(scratch, 0, 0);
-  return canvas;
+  }, on);
 }
 
 /** What paints on a canvas. @param {Canvas} canvas */

@@ -30,7 +30,7 @@ export function targetOf(event) {
   return /** @type {HTMLElement} */ (event.target);
 }
 
-/** A colour bar with three numbers and a note below: { element, set(low, high, note) }. @returns {Legend} */
+/** A colour bar with three numbers, as `say` writes them, and a note below: { element, set(low, high, note, say) }. @returns {Legend} */
 export function legend() {
   const numbers = [0, 1, 2].map(() => h("span"));
   const note = h("span", { class: "headroom-note" });
@@ -39,9 +39,9 @@ export function legend() {
   const element = h("div", { "data-part": "legend" }, ramp, h("div", { class: "headroom-ticks" }, ...numbers), note);
   return {
     element,
-    set(low, high, text) {
-      [low, (low + high) / 2, high].forEach((value, i) => (numbers[i].textContent = number(value)));
-      note.textContent = text;
+    set(low, high, text, say = number) {
+      [low, (low + high) / 2, high].forEach((value, i) => write(numbers[i], say(value)));
+      write(note, text);
     },
   };
 }

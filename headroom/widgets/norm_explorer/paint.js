@@ -1,6 +1,6 @@
 // @ts-check
 /* Pictures: tensors. */
-import { penOf, prepare } from "../kernel/canvas.js";
+import { penOf, picture, prepare } from "../kernel/canvas.js";
 import { inkOn } from "../kernel/colours.js";
 import { tellGrid } from "../kernel/matrix.js";
 import { clamp } from "../kernel/numbers.js";
@@ -25,18 +25,16 @@ function signed(fraction) {
 // The same for whole tensors: one 32-bit pixel for each of 1024 fractions.
 const PIXELS_SIGNED = new Uint32Array(1024).map((_, i) => new Uint32Array(new Uint8ClampedArray([...signed(i / 511.5 - 1), 255]).buffer)[0]);
 
+/** @type {Map<string, number>} */
+const widths = new Map(); // of numbers: the browser takes long to measure one
+const MEASURED = 5000;
 
-/** One pixel a number, to be drawn large. @param {Float64Array} values @param {number} columns @param {number} reach of the colours */
-function coloured(values, columns, reach) {
-  const pixels = document.createElement("canvas");
-  const rows = values.length / columns;
-  [pixels.width, pixels.height] = [columns, rows];
-  const small = penOf(pixels);
-  const frame = small.createImageData(columns, rows);
-  const colour = new Uint32Array(frame.data.buffer);
-  values.forEach((value, one) => (colour[one] = PIXELS_SIGNED[Math.round((value / reach + 1) * 511.5)]));
-  small.putImageData(frame, 0, 0);
-  return pixels;
+/** How wide a number is, in pixels. @param {Pen} context always with the same font @param {string} text */
+function widthOf(context, text) {
+  if (widths.size > MEASURED) widths.clear();
+  let width = widths.get(text);
+  if (width === undefined) widths.set(text, width = context.measureText(text).width);
+  return width;
 }
 
 /** @param {Canvas} canvas @param {Data} data @param {boolean} large @returns {T.Grid} */
@@ -103,9 +101,11 @@ export function paintTensor(canvas, data, values, { view, colours, norm, then, c
   tellGrid(canvas, grid);
   const { context } = prepare(canvas);
   const reach = reachOf(values) || 1;
-  const picture = coloured(values, features, reach);
+  const coloured = picture(samples * tokens, features, (pixels) => {
+    values.forEach((value, one) => (pixels[one] = PIXELS_SIGNED[Math.round((value / reach + 1) * 511.5)]));
+  }, canvas);
   for (let sample = 0; sample < samples; sample++) {
-    context.drawImage(picture, 0, sample * tokens, features, tokens, left, top + sample * sampleHeight, features * w, tokens * ht);
+    context.drawImage(coloured, 0, sample * tokens, features, tokens, left, top + sample * sampleHeight, features * w, tokens * ht);
   }
   /** @param {number} one */
   const cell = (one) => {
@@ -160,8 +160,8 @@ function paintNumbers(context, values, cell, w, ht, reach) {
   values.forEach((value, one) => {
     const [x, y] = cell(one);
     let text = amount(value);
-    if (context.measureText(text).width > room) text = amount(value, 1);
-    if (context.measureText(text).width > w - 4 && Math.abs(value) >= 10) text = amount(value, 0);
+    if (widthOf(context, text) > room) text = amount(value, 1);
+    if (widthOf(context, text) > w - 4 && Math.abs(value) >= 10) text = amount(value, 0);
     context.fillStyle = inkOn(signed(value / reach));
     context.fillText(text, x + w / 2, y + ht / 2 + 0.5);
   });

@@ -23,7 +23,7 @@
 import { choices, guardKeys, onPointer, repaint } from "../kernel/choices.js";
 import { themeColours } from "../kernel/colours.js";
 import { bind } from "../kernel/controls.js";
-import { h, tableView, uniqueName } from "../kernel/elements.js";
+import { h, tableView, uniqueName, write } from "../kernel/elements.js";
 import { clamp, decode } from "../kernel/numbers.js";
 import { frontEnd } from "../kernel/python.js";
 import { Data, NORMS, reachOf } from "./data.js";
@@ -141,26 +141,25 @@ class View {
     const { now, x, outs, edited } = view;
     for (const name of this.names) root.setAttribute(`data-${name}`, String(now[name]));
     this.writeControls(view);
-    leftPanel.title.textContent = `Before: x, ${shape}`;
-    rightPanel.title.textContent = now.norm === "none" ? "After no norm: the same" : `After ${now.norm}`;
+    write(leftPanel.title, `Before: x, ${shape}`);
+    write(rightPanel.title, now.norm === "none" ? "After no norm: the same" : `After ${now.norm}`);
     /** @param {Float64Array} values @param {Legend} bar */
     const scale = (values, bar) => {
       const reach = reachOf(values);
-      bar.set(-reach, reach, "Purple is above 0, brown below, white 0.");
-      bar.element.querySelectorAll(".headroom-ticks span").forEach((tick, i) => (tick.textContent = amount((i - 1) * reach)));
+      bar.set(-reach, reach, "Purple is above 0, brown below, white 0.", amount);
     };
     scale(x, leftPanel.bar);
     scale(outs[now.norm], rightPanel.bar);
     tensor.setAttribute("aria-label", `x: ${shape}. ${now.locked ? "Arrow keys change the number, Escape lets go." : "Arrow keys move, Enter locks a number to change it."}`);
     output.setAttribute("aria-label", `${now.norm === "none" ? "x as it is" : `What ${now.norm} makes of x`}: ${shape}. The table below has the numbers.`);
-    tilesTitle.textContent = edited.length ? "The same x after each norm: ▲ and ▼ mark what has changed since the start" : "The same x after each norm: drag a number of x, and see which outputs change";
+    write(tilesTitle, edited.length ? "The same x after each norm: ▲ and ▼ mark what has changed since the start" : "The same x after each norm: drag a number of x, and see which outputs change");
     this.writeTiles(view);
     live.say(say.all(view));
     const [first, second] = say.calculation(view);
-    sum.textContent = first;
-    role.textContent = second ?? "";
+    write(sum, first);
+    write(role, second ?? "");
     if (own && difference) {
-      own.compared.textContent = say.compared(now, difference);
+      write(own.compared, say.compared(now, difference));
       own.canvas.setAttribute("aria-label", `What your module made of the x it started from: ${shape}. ${say.compared(now, difference)}`);
     }
     this.table.update();
@@ -175,7 +174,7 @@ class View {
     if (!this.typing() || Number(valueInput.value) !== value) valueInput.value = String(Number(value.toPrecision(7)));
     epsRange.value = String(Math.log10(now.eps));
     epsRange.setAttribute("aria-valuetext", `ε = ${sayEps(now.eps)}`);
-    epsOutput.textContent = sayEps(now.eps);
+    write(epsOutput, sayEps(now.eps));
     affine.show(now);
     buttons["times-ten"][0].disabled = reachOf(x) * 10 > MOST;
     buttons.reset[0].disabled = !edited.length;
@@ -188,7 +187,7 @@ class View {
       input.checked = norm === now.norm;
       input.setAttribute("aria-label", `${norm === "none" ? "no norm" : norm}: ${text}`);
       label.classList.toggle("headroom-chosen", norm === now.norm);
-      note.textContent = text;
+      write(note, text);
     }
   }
 
