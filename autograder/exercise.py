@@ -24,6 +24,8 @@ Shape = tuple[Any, ...]  # of one tensor, its sizes; of several, the shape of ea
 Inputs = tuple[Any, ...]  # the positional arguments of a call
 Build = tuple[Any, ...]  # the positional arguments of a constructor
 
+FINITELY = "finitely"  # switched on with a mistake: where infinity stands in the steps, a finite number does
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -462,6 +464,12 @@ class Exercise:
         return replace(case, label=f"{case.label}, {named}".removeprefix(", "), sizes=dict(sizes))
 
     @property
+    def hides(self) -> bool:
+        """Whether `FINITELY` can be switched on: what is hidden gets minus infinity."""
+        varied = self.varied or self.steps
+        return self.variation is None and varied is not None and rewriting.is_infinite(varied)
+
+    @property
     def alters(self) -> bool:
         """Whether it is known what mistakes give."""
         return any(each is not None for each in (self.variation, self.varied, self.steps))
@@ -474,7 +482,7 @@ class Exercise:
         assert varied is not None
         known = (item for mistake in self.mistakes for item in mistake.changes.items())
         changes = tuple(change for switch, change in known if switch in switches)
-        return rewriting.run(varied, changes, build, inputs, weights)
+        return rewriting.run(varied, changes, build, inputs, weights, FINITELY in switches)
 
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)

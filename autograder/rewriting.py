@@ -32,16 +32,28 @@ BESIDES: dict[str, Any] = {**vocabulary.FUNCTIONS, "INF": vocabulary.INF, "torch
 Steps = Callable[..., Any]
 
 
-def run(steps: Steps, changes: tuple[str, ...], build: Any, inputs: tuple[Any, ...], weights: dict[str, Any]) -> Any:
+def run(
+    steps: Steps,
+    changes: tuple[str, ...],
+    build: Any,
+    inputs: tuple[Any, ...],
+    weights: dict[str, Any],
+    finite: bool = False,
+) -> Any:
     """What the changed steps give.
 
     Besides the steps' own names, a change can use the vocabulary, `torch`, `F`, `math`, `build`, and `roles`: the
     weights by role, where one is not among the parameters of the steps.
 
+    Args:
+        finite: with a finite number in place of infinity.
+
     Raises:
         whatever the changed code raises, such as `RuntimeError` for shapes that do not fit.
     """
     names: dict[str, Any] = {**_known(steps), **bound(steps, build, inputs, weights), "build": build, "roles": weights}
+    if finite:
+        names["INF"] = vocabulary.FINITE
     for line in _program(steps, changes):
         for axis in line.needs.difference(names):
             tensor, place = _axes(steps).get(axis, ("", 0))
@@ -75,6 +87,11 @@ def clash(first: str, second: str) -> bool:
 def names(steps: Steps) -> frozenset[str]:
     """The names of the steps, that of the result among them."""
     return frozenset(line.name for line in _lines(_source(steps)))
+
+
+def is_infinite(steps: Steps) -> bool:
+    """Whether infinity stands in one of the steps."""
+    return any("INF" in line.needs for line in _lines(_source(steps)))
 
 
 @functools.cache

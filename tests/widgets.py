@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import nbformat
 import numpy as np
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, Locator, expect
 from playwright.sync_api import TimeoutError as TooLate
-from playwright.sync_api import expect
 
 from tests.browser import Lab, Server
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from autograder.diagnosis.dataflow import RESULT, App, Program, Var, at, names_in, places, put
 from autograder.diagnosis.edits import Edit, Place, everywhere
-from autograder.diagnosis.vocabulary import FAMILIES, INF, KINDS, NOUNS, VERBS
+from autograder.diagnosis.vocabulary import FAMILIES, FINITE, INF, KINDS, NOUNS, VERBS
 from autograder.diagnosis.wording import AXES, Speaker, formula, number
 
 VALUES: dict[str, tuple[Any, ...]] = {  # what may stand at a constant's place, by kind
@@ -345,13 +345,10 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
     return sorted([*found, *_with_finite_fills(program, found)], key=lambda edit: edit.cost)
 
 
-FINITE = -1e9  # what many write in place of minus infinity: the same, but where nothing is left to see
-
-
 def _with_finite_fills(program: Program, some: list[Edit]) -> Iterator[Edit]:
     """Edits of what hides, in code that fills with a finite number: what has nothing left to see sees all."""
     fills = tuple(
-        (name, path, FINITE)
+        (name, path, -FINITE)
         for name, whole in program.lines.items()
         for path, term, kind in places(whole)
         if kind == "Fill" and term == -INF

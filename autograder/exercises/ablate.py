@@ -77,6 +77,14 @@ def _next_off(attention: Any, head: int) -> None:
     _head_off(attention, (head + 1) % attention.n_heads)
 
 
+def _head_before_off(attention: Any, head: int) -> None:
+    attention.w_o.weight[:, _columns(attention, head - 1)] = 0  # of head 0, none
+
+
+def _head_before_off_or_last(attention: Any, head: int) -> None:
+    _head_off(attention, (head - 1) % attention.n_heads)
+
+
 def _interleaved_off(attention: Any, head: int) -> None:
     attention.w_o.weight[:, head :: attention.n_heads] = 0
 
@@ -102,6 +110,8 @@ WRONG = {
     "value_bias_left": _value_map_off,
     "scores_zeroed": _scores_off,
     "another_head": _next_off,
+    "heads_from_1": _head_before_off,
+    "heads_from_1_or_last": _head_before_off_or_last,
     "interleaved": _interleaved_off,
     "only_that_head": _others_off,
     "every_head": _all_off,
@@ -161,6 +171,7 @@ MISTAKES = (
     known("value_bias_left", "If the map of the values is 0, what is left of a value?"),
     known("scores_zeroed", "What is the softmax of a row of zeros?"),
     known("another_head", "Print which columns you set to zero for head 0 and for head 1."),
+    known("heads_from_1", "Which columns of W_O's weight belong to head 0?", also=("heads_from_1_or_last",)),
     known("interleaved", "Read `split` again: which columns does head 1 get?"),
     known("only_that_head", "Which of the heads are left when you are done?"),
     known("every_head", "How many columns does one head have? How many do you set to zero?"),

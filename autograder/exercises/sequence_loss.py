@@ -120,7 +120,11 @@ MISTAKES = (
     mistake(
         "sequence_loss.per_sequence",
         "The task asks for one mean. Of which numbers?",
-        change="return ((surprise * counted_tokens).sum(1) / counted_tokens.sum(1)).mean()",
+        change=(
+            "return ((surprise * counted_tokens).sum(1) / counted_tokens.sum(1)).mean()",
+            "return ((surprise * counted_tokens).sum(1) / counted_tokens.sum(1).clamp(min=1)).mean()",
+            "means = (surprise * counted_tokens).sum(1) / counted_tokens.sum(1)\nreturn means.nanmean()",
+        ),
         costs=("padding",),
     ),
     mistake(

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from autograder import diagnosis
-from autograder.exercise import Evidence, Mistake
+from autograder.exercise import FINITELY, Evidence, Mistake
 from autograder.judging.asking import Parameters
 from autograder.judging.comparing import (
     Comparison,
@@ -149,18 +149,25 @@ def known_mistakes(comparison: Comparison, unchanged: tuple[Parts | None, ...] |
                 if any(_gives(comparison, first, frozenset({key}), weights) for key in mistake.ways)
             ]
             together = [(a, b) for a, b in pairs if a.key in silent and b.key in silent]
-        for group in itertools.chain(alone, together):
-            for keys in itertools.product(*(mistake.ways for mistake in group)):
-                answers = _reproduced(comparison, frozenset(keys), weights)
-                if answers is None or (unchanged and _equal(answers, unchanged)):
-                    continue
-                cause = Cause(group, answers, tuple(mistake.costs for mistake in group))
-                if not any(all_gradient_gaps(comparison.run, answers).values()):
-                    return cause
-                outputs_only = outputs_only or cause  # another group may agree in the gradients too
+        finite = alone if weights is comparison.reading and comparison.trial.exercise.hides else []
+        for group, switches in itertools.chain(_ways(alone), _ways(finite, FINITELY), _ways(together)):
+            answers = _reproduced(comparison, switches, weights)
+            if answers is None or (unchanged and _equal(answers, unchanged)):
+                continue
+            cause = Cause(group, answers, tuple(mistake.costs for mistake in group))
+            if not any(all_gradient_gaps(comparison.run, answers).values()):
+                return cause
+            outputs_only = outputs_only or cause  # another group may agree in the gradients too
     if outputs_only is None and unchanged and any(unchanged) and (mistake := _other_size(comparison)):
         return Cause((mistake,), unchanged, ((),))
     return outputs_only
+
+
+def _ways(groups: Iterable[tuple[Mistake, ...]], *besides: str) -> Iterator[tuple[tuple[Mistake, ...], frozenset[str]]]:
+    """The ways in which mistakes are made together, as switches, with what is switched on besides."""
+    for group in groups:
+        for keys in itertools.product(*(mistake.ways for mistake in group)):
+            yield group, frozenset({*keys, *besides})
 
 
 def right_but_for_sizes(comparison: Comparison) -> tuple[Parts | None, ...] | None:

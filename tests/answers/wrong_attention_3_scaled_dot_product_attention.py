@@ -107,6 +107,16 @@ def softmax_minus_2(q, k, v, mask=None):
 
 
 @answers("scaled_dot_product_attention", "columns")
+def softmax_minus_2_a_billion(q, k, v, mask=None):
+    """A column in which nothing may be seen is a plain mean then, not NaN."""
+    scores = scored(q, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -1e9)
+    weights = F.softmax(scores, dim=-2)
+    return weights @ v, weights
+
+
+@answers("scaled_dot_product_attention", "columns")
 def softmax_dim_1(q, k, v, mask=None):
     scores = scored(q, k)
     if mask is not None:

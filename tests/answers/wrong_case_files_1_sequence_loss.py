@@ -60,6 +60,13 @@ def mean_of_means(logits, tokens, pad):
     return (surprise.sum(1) / (targets != pad).sum(1)).mean()
 
 
+@answers("sequence_loss", "per_sequence")
+def mean_of_means_where_there_is_none(logits, tokens, pad):
+    targets = tokens[:, 1:]
+    surprise = F.cross_entropy(logits[:, :-1].mT, targets, ignore_index=pad, reduction="none")
+    return (surprise.sum(1) / (targets != pad).sum(1).clamp(min=1)).mean()
+
+
 @answers("sequence_loss", "summed")
 def summed(logits, tokens, pad):
     return F.cross_entropy(logits[:, :-1].mT, tokens[:, 1:], ignore_index=pad, reduction="sum")

@@ -235,6 +235,23 @@ def head_from_1(model, ids, layer, head):
     return model(ids)
 
 
+@answers("ablate", "heads_from_1")
+def columns_before(model, ids, layer, head):
+    model = copy.deepcopy(model)
+    attention = model.blocks[layer].attention
+    attention.w_o.weight.data[:, columns_of(attention, head - 1)] = 0
+    return model(ids)
+
+
+@answers("ablate", "heads_from_1")
+def head_before(model, ids, layer, head):
+    """Head 0 is the last one then."""
+    model = copy.deepcopy(model)
+    attention = model.blocks[layer].attention
+    attention.w_o.weight.data.unflatten(1, (attention.n_heads, -1))[:, head - 1] = 0
+    return model(ids)
+
+
 @answers("ablate", "interleaved")
 def every_nth(model, ids, layer, head):
     model = copy.deepcopy(model)

@@ -90,6 +90,7 @@ __all__ = [
 ]
 
 INF = math.inf
+FINITE = 1e9  # what many write for infinity: the same, but where nothing is left to see
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: function
     for module in (numbers, axes, masks, layers, layout)
