@@ -119,7 +119,6 @@ EXPLAINED = [
         "in the cross attention, a fixed 1 is used, whatever n_heads is",
         marks=pytest.mark.full,
     ),
-    ("CachedSelfAttention", "NotItselfAndFilled", "the mask is made with a comparison with <"),
 ]
 
 

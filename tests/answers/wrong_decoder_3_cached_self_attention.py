@@ -349,7 +349,7 @@ class CachedFilledWithMinus10000(Keeps):
         return self.end(weights @ v, x), cache
 
 
-@answers("CachedSelfAttention")
+@answers("CachedSelfAttention", "no_self")
 class NotItselfAndFilled(CachedFilledWithMinus10000):
     """The first token has nothing left to see: filled with a finite number, it sees all."""
 
