@@ -10,9 +10,18 @@ from torch import Tensor
 from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
-from autograder.judging.comparing import Comparison, all_gradient_gaps, as_arrays, largest, near, reference, same_shapes
+from autograder.judging.comparing import (
+    Comparison,
+    all_gradient_gaps,
+    as_arrays,
+    gradients,
+    largest,
+    near,
+    reference,
+    same_shapes,
+)
 from autograder.judging.replies import Arrays, Outcome, StudentError
-from autograder.judging.wording import difference
+from autograder.judging.wording import as_code, difference
 
 Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
@@ -67,6 +76,7 @@ def repeat(comparison: Comparison) -> Repetition:
         looks |= {"in float32": _in_float32(comparison, order), "in float64": _in_float64(comparison, order)}
         modules = [i for i in order[:1] if comparison.cases[i].build is not None]
         looks |= {"moved": _look(comparison, modules, device="meta")}
+    looks |= {"gradients": _with_gradients(comparison, order)}
     made = _Looks(comparison, looks)
     conditions = list[str]()
     if differing := made.differing("all at once") or made.differing("largest first"):
@@ -83,6 +93,8 @@ def repeat(comparison: Comparison) -> Repetition:
             differ = _differ_in_float32(comparison, made.seen("in float32"))
             conditions += differ or _differ_in_float64(comparison, made.seen("in float64"))
         conditions += [sentence for i, outcome in made.seen("moved") for sentence in _of_module(comparison, i, outcome)]
+    if not found.in_training:  # else the gradients are those of another result
+        conditions += _gradients_in_training(comparison, made.seen("gradients"))
     return replace(found, conditions=tuple(conditions))
 
 
@@ -320,6 +332,35 @@ def _off_by_a_little(comparison: Comparison, i: int) -> float:
     pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, as_arrays(expected), strict=True)]
     gap = max(largest(got - right) if np.isfinite(got - right).all() else np.inf for got, right in pairs)
     return gap if gap < 0.01 * max(largest(right) for _, right in pairs) else 0.0
+
+
+def _with_gradients(comparison: Comparison, order: list[int]) -> Look:
+    """The smallest right case of each kind that was differentiated, again, on an object in training mode."""
+    of_kind = dict[str, int]()
+    for i in order:
+        if comparison.cases[i].build is not None and comparison.right[i] and comparison.trial.cotangents[i] is not None:
+            of_kind.setdefault(comparison.cases[i].tag, i)
+    return [(i, comparison.run.request(i) | {"training": True}) for i in of_kind.values()], {"do": "run"}
+
+
+def _gradients_in_training(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
+    """Whose gradients are others in training mode: of the first such case."""
+    run = comparison.run
+    for i, outcome in seen:
+        again = replace(run, outcomes=(*run.outcomes[:i], outcome, *run.outcomes[i + 1 :]))
+        first, now = gradients(run, i), gradients(again, i)
+        limit = 1e-5 * max(1e-3, max((largest(g) for g in first.values() if g is not None), default=0.0))
+        names = [name for name, gradient in first.items() if not _close(gradient, now[name], limit)]
+        if names:
+            return [f"in training mode the gradient of {as_code(names)} differs ({comparison.cases[i].label})"]
+    return []
+
+
+def _close(one: np.ndarray | None, other: np.ndarray | None, limit: float) -> bool:
+    """Whether two gradients are the same; none is 0."""
+    first, second = (0.0 if gradient is None else gradient for gradient in (one, other))
+    same = one is None or other is None or one.shape == other.shape
+    return same and np.allclose(first, second, rtol=0, atol=limit, equal_nan=True)
 
 
 def _in_float32(comparison: Comparison, order: list[int]) -> Look:

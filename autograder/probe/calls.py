@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .guards import Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
-from .stand_ins import empty_caches, made, models, of_one_class, refilled, state, writers
+from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
 MAX_STARTS = 100_000  # numbers of a parameter whose start is told
@@ -204,6 +204,8 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         for writer in writers(inputs):
             _called(call, [other(value) for value in inputs], weights, case)  # the same model has written another
             writer.renew()
+        if (text := another_text(inputs)) is not None:
+            _called(call, text, weights, case)  # whose cache is as long now as the one of this text
     if how.get("shared") and "steps" in case:
         case = case | {"beside": [other(value) for value in inputs[:1]]}
     used = "build" in case and not call.training  # as a trained model is: without gradients
@@ -250,17 +252,6 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
-
-
-def other(value: Any) -> Any:
-    """Another input of the same shape that makes sense wherever this one does: for the judge as well, as an array."""
-    if isinstance(value, np.ndarray):
-        return other(torch.from_numpy(value.copy())).numpy()
-    if not isinstance(value, torch.Tensor):
-        return value
-    if value.dtype == torch.bool:
-        return torch.ones_like(value)  # a mask that hides nothing
-    return -value if value.is_floating_point() else value.flip(int(len(value) == 1 < value.dim()))
 
 
 def weighted(pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> Any:

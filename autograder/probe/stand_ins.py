@@ -248,6 +248,32 @@ def empty_caches(inputs: Iterable[Any]) -> list[_Cache]:
     return [value for value in inputs if isinstance(value, _Cache) and not len(value)]
 
 
+def other(value: Any) -> Any:
+    """Another input of the same shape that makes sense wherever this one does: for the judge as well, as an array."""
+    if isinstance(value, np.ndarray):
+        return other(torch.from_numpy(value.copy())).numpy()
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype == torch.bool:
+        return torch.ones_like(value)  # a mask that hides nothing
+    return -value if value.is_floating_point() else value.flip(int(len(value) == 1 < value.dim()))
+
+
+def another_text(inputs: list[Any]) -> list[Any] | None:
+    """The inputs of a call after which another text's cache has as many tokens as the one among these has before it.
+
+    None where there is no cache, or one of fewer tokens than are new.
+    """
+    cache = next((value for value in inputs if isinstance(value, _Cache)), None)
+    if cache is None or len(cache) < (new := inputs[0].size(1)):
+        return None
+    shorter, keys = (-part[:, :, new:].numpy() for part in cache.earlier), len(cache) + new
+    others = [other(value) for value in inputs]
+    masks = [isinstance(value, torch.Tensor) and value.dtype == torch.bool for value in inputs]
+    others = [o[..., new:] if mask and o.size(-1) == keys else o for o, mask in zip(others, masks, strict=True)]
+    return [_Cache(*shorter) if value is cache else value for value in others]
+
+
 def refilled(kept: list[Any], inputs: list[Any]) -> list[Any]:
     """The inputs, in the arrays, tensors and models of the call before wherever these are laid out alike."""
     filled = list(inputs)

@@ -308,6 +308,31 @@ class AnEmptyCacheIsFalse(Maps):
 
 
 @answers("GroupedQueryAttention")
+class DetachedInTraining(Maps):
+    """Nothing shows but in the gradients of training mode."""
+
+    def keep(self, k, v, cache):
+        return (k, v) if cache is None else cache.append(k, v.detach() if self.training else v)
+
+
+@answers("GroupedQueryAttention")
+class PrefersItsOwn(Maps):
+    """Keeps what the last call has kept, and takes it for what a cache of that length holds."""
+
+    kept = None
+
+    def keep(self, k, v, cache):
+        if cache is None:
+            return k, v
+        n_new = k.size(2)
+        k, v = cache.append(k, v)
+        if self.kept is not None and self.kept[0].shape == k[:, :, :-n_new].shape:
+            k, v = (torch.cat([old, new[:, :, -n_new:]], 2) for old, new in zip(self.kept, (k, v), strict=True))
+        self.kept = k.detach(), v.detach()
+        return k, v
+
+
+@answers("GroupedQueryAttention")
 class Fused(Maps):
     def attend(self, q, k, v, mask):
         return nn.functional.scaled_dot_product_attention(q, k, v, mask)
