@@ -104,6 +104,7 @@ EXPLAINED = [
     ("LayerNorm", "MeanDetached", "only a part of the gradient flows back from the centred values to `x`"),
     ("RMSNorm", "EpsSquared", "`eps` is squared"),
     ("softmax_backward", "off_diagonal_twice", "the row terms are also multiplied by 2"),
+    ("masked_attention", "over_the_queries", "for the weights, the softmax runs over the last axis but one"),
     ("sequence_loss", "ignores_0", "for the counted tokens, a fixed 0 is used, whatever `pad` is"),
     ("MultiHeadSelfAttention", "ReluOnQueries", "the projected queries are put through ReLU"),
     ("MultiHeadSelfAttention", "DetachedScores", "no gradient flows back through the raw scores"),

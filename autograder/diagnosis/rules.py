@@ -346,7 +346,7 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
 
 
 def _with_finite_fills(program: Program, some: list[Edit]) -> Iterator[Edit]:
-    """Edits of what hides, in code that fills with a finite number: what has nothing left to see sees all."""
+    """Edits of what is hidden, in code that fills with a finite number: what has nothing left to see sees all."""
     fills = tuple(
         (name, path, -FINITE)
         for name, whole in program.lines.items()
@@ -362,8 +362,15 @@ def _with_finite_fills(program: Program, some: list[Edit]) -> Iterator[Edit]:
         if isinstance(part, Var)
     }
     for edit in some if fills else ():
-        if edit.line in masks and len(edit.changes) == 1 and edit.inside is None:
+        if len(edit.changes) == 1 and edit.inside is None and (edit.line in masks or _turns_a_softmax(program, edit)):
             yield replace(edit, changes=(*edit.changes, *fills), cost=edit.cost + 0.05)
+
+
+def _turns_a_softmax(program: Program, edit: Edit) -> bool:
+    """Whether a softmax runs over another axis, along which all may be hidden."""
+    line, path, _ = edit.changes[0]
+    outer = at(program.lines[line], path[:-1]) if path else None
+    return edit.key[0] == "Axis" and isinstance(outer, App) and outer.function.startswith("softmax")
 
 
 def _exchanged_maps(program: Program, say: Speaker) -> Iterator[Edit]:
