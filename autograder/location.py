@@ -23,6 +23,7 @@ class Where:
     words: str
     holds: Callable[[Mapping[str, Any]], bool]
     single: bool = False  # of one axis or choice
+    parts: tuple["Where", ...] = ()  # what must hold together
 
 
 def found(
@@ -42,6 +43,11 @@ def found(
     for place, other in itertools.combinations(within, 2):
         if [a or b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
             yield Where(f"{place.words} or {other.words}", lambda s, a=place, b=other: a.holds(s) or b.holds(s))
+    around = [k for k in kinds if all(h for h, w in zip(held[k], wrong, strict=True) if w)]
+    for place, other in itertools.combinations(around, 2):
+        if [a and b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
+            words = f"{place.words} and {other.words}"
+            yield Where(words, lambda s, a=place, b=other: a.holds(s) and b.holds(s), parts=(place, other))
 
 
 def limits(
@@ -72,6 +78,7 @@ def further(everything: tuple[Declared, ...], where: Where, sets: Sequence[Mappi
     """Sets of sizes that were not tried: first those where it should go wrong, then as many where it should not."""
     new = [sizes for sizes in possible(everything) if sizes not in sets]
     np.random.default_rng(1).shuffle(new)  # pyright: ignore[reportArgumentType]  # a list is shuffled as well
+    new.sort(key=lambda sizes: -sum(part.holds(sizes) for part in where.parts))  # where one part holds before none
     there = [sizes for sizes in new if where.holds(sizes)][:MAX_TRIED]
     elsewhere = [sizes for sizes in new if not where.holds(sizes)][:MAX_TRIED]
     return there + elsewhere if len(there) == len(elsewhere) == MAX_TRIED else []

@@ -22,6 +22,7 @@ AXES = (Axis("batch", most=4), Axis("tokens", long=70), Axis("width", most=5), C
         (lambda s: s["mask"] is not None, "mask = causal"),
         (lambda s: s["tokens"] == s["width"], "tokens = width"),
         (lambda s: s["batch"] == 1 or s["width"] == 1, "batch = 1 or width = 1"),
+        (lambda s: s["tokens"] == s["width"] and s["mask"] is None, "there is no mask and tokens = width"),
     ],
 )
 def test_what_holds_of_all_wrong_ones_and_of_no_other(wrong, words):

@@ -268,7 +268,7 @@ def locate(comparison: Comparison) -> str:
 
 
 def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
-    """The least size of an axis at which these sizes go wrong, by halving; None where it is not for that axis."""
+    """The least size of an axis from which on these sizes go wrong, by halving; None where it is not for that axis."""
     trial, axes = comparison.trial, comparison.trial.exercise.axes
 
     def is_right(value: int) -> bool | None:
@@ -286,7 +286,7 @@ def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: i
                 wrong = middle
             case None:
                 return None
-    return wrong
+    return wrong if is_right(wrong + 1) is False else None
 
 
 def _right_at(trial: Trial, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
