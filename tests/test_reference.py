@@ -97,6 +97,23 @@ def test_masks_say_true_for_may_attend():
     assert mask[:, 0, 0].tolist() == [[True, False, False], [True, True, True]]
 
 
+def test_lengths_are_whole_numbers():
+    with pytest.raises(TypeError, match=r"lengths has dtype torch.float64; it must hold integers"):
+        ref.padding_mask(torch.tensor([2.5]), 4)
+
+
+@pytest.mark.parametrize(("n_keys", "finite"), [(4, False), (40, True)])
+def test_what_flows_back_where_a_query_sees_nothing(n_keys, finite):
+    """As the docstring says, for the values; queries and keys behind the mask get nothing either way."""
+    q, k, v = leaf(1, 2, 3), leaf(1, n_keys, 3), leaf(1, n_keys, 3)
+    mask = torch.tensor([[False], [True]]).expand(2, n_keys)
+    output = ref.Attention()(q, k, v, mask)
+    assert output[0, 0].isnan().all() and output[0, 1].isfinite().all()
+    output[0, 1].sum().backward()
+    assert v.grad.isfinite().all() == finite
+    assert q.grad.isfinite().all() and k.grad.isfinite().all()
+
+
 # Multi-head self-attention
 
 
@@ -288,6 +305,12 @@ def test_drop_path_keeps_the_mean_and_drops_whole_samples():
 def test_drop_path_is_the_identity_in_eval_mode():
     x = torch.randn(4, 2, 3)
     assert torch.equal(ref.DropPath(0.9).eval()(x), x)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0])
+def test_a_branch_cannot_always_be_skipped(rate):
+    with pytest.raises(ValueError, match=f"drop_path={rate} must be at least 0 and less than 1"):
+        ref.EncoderBlock(8, 2, 16, drop_path=rate)
 
 
 def test_drop_path_grows_with_depth():

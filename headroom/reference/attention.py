@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SHORT = 32  # keys; with fewer, on a CPU, the kernel's backward pass is slower than equation 1: benchmarks/attention.py
+SHORT = 32  # keys: with fewer, equation 1 trains faster on a CPU than the kernel (benchmarks/attention.py)
 
 
 def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -40,9 +40,10 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
 
 
 class Attention(nn.Module):
-    """Equation 1 as the models compute it: by PyTorch's fused kernel where that is faster, and the output alone.
+    """Equation 1 as the models compute it: the output alone, by PyTorch's fused kernel.
 
-    Every attention layer holds one, under the name `attend`; `attention_maps` finds them there.
+    Training on short sequences on a CPU takes `scaled_dot_product_attention`, which is faster there. Every attention
+    layer holds an `Attention` called `attend`; `attention_maps` (maps.py) finds them by this name.
 
     Args:
         dropout: probability with which a weight is set to 0, and the rest scaled up, while training.
@@ -55,15 +56,19 @@ class Attention(nn.Module):
         self.dropout = dropout
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The output of `scaled_dot_product_attention`, `(..., n_queries, d_v)`; arguments and errors as there."""
+        """The output of `scaled_dot_product_attention`, `(..., n_queries, d_v)`; arguments and errors as there.
+
+        The leading dimensions of `q`, `k` and `v` are equal. Where a query may attend to nothing, the
+        gradient of `v` is NaN by equation 1, and finite by the kernel.
+        """
         dropout = self.dropout if self.training else 0.0
         if q.requires_grad and not dropout and q.device.type == "cpu" and k.size(-2) < SHORT:
             return scaled_dot_product_attention(q, k, v, mask)[0]
         if mask is None:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)
         check_mask(mask, (*q.shape[:-1], k.size(-2)))
-        output = F.scaled_dot_product_attention(q, k, v, torch.atleast_2d(mask), dropout)
-        sees = mask.any(dim=-1, keepdim=True)  # whether a query may attend to anything; if not, the kernel says 0
+        output = F.scaled_dot_product_attention(q, k, v, torch.atleast_2d(mask), dropout)  # no mask of one dimension
+        sees = mask.any(dim=-1, keepdim=True)  # whether a query may attend to anything: the kernel returns 0 if not
         return output if sees.all() else output.masked_fill(~sees, float("nan"))
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -94,15 +99,18 @@ def padding_mask(lengths: Tensor, n_tokens: int) -> Tensor:
         token leaves its queries nothing to attend to.
 
     Raises:
+        TypeError: `lengths` holds floats.
         ValueError: `lengths` is not one-dimensional, or holds one that is not 0 … `n_tokens`.
 
     Source: as `key_padding_mask` of `torch.nn.MultiheadAttention`, with True the other way round.
     """
+    if lengths.is_floating_point():
+        raise TypeError(f"lengths has dtype {lengths.dtype}; it must hold integers")
     if lengths.dim() != 1:
         raise ValueError(f"lengths has shape {tuple(lengths.shape)}; it must be (batch,): one length a sequence")
     if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= n_tokens:
         raise ValueError(
-            f"lengths holds {lengths.min()} … {lengths.max()}; with n_tokens={n_tokens} it must be 0 … that"
+            f"lengths holds {lengths.min()} … {lengths.max()}; with n_tokens={n_tokens}, each must be 0 … {n_tokens}"
         )
     real = torch.arange(n_tokens, device=lengths.device) < lengths[:, None]  # (batch, n_tokens)
     return real[:, None, None, :]

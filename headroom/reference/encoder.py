@@ -35,34 +35,41 @@ class DropPath(nn.Module):
 
     `(batch, ...)` in and out; a skipped sample's branch is 0, and only the residual stream goes on.
 
+    Raises:
+        ValueError: the rate is not in [0, 1).
+
     Source: Huang et al. 2016, "Deep Networks with Stochastic Depth".
     """
 
     def __init__(self, rate: float):
         super().__init__()
+        if not 0 <= rate < 1:
+            raise ValueError(f"drop_path={rate} must be at least 0 and less than 1")
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.rate == 0:
             return x
-        keep = torch.rand(x.size(0), *[1] * (x.dim() - 1), device=x.device) >= self.rate  # (batch, 1, 1)
+        keep = torch.rand(x.size(0), *[1] * (x.dim() - 1), device=x.device) >= self.rate  # (batch, 1, …, 1)
         return x * keep / (1 - self.rate)
 
 
 class EncoderBlock(nn.Module):
-    """Pre-norm: x + attention(norm(x)), then x + feed_forward(norm(x)). Post-norm: norm(x + attention(x)), and so on.
+    """Pre-norm: x + attention(norm(x)), then x + feed_forward(norm(x)).
+
+    Post-norm: norm(x + attention(x)), then norm(x + feed_forward(x)).
 
     Args:
         d_model, n_heads: width of the tokens and number of heads; `n_heads` divides `d_model`.
         d_ff: width inside the feed-forward network, usually 2 to 4 times `d_model`.
         dropout: on attention weights and on the feed-forward's output.
         drop_path: probability of skipping a branch for a sample.
-        pre_norm: whether a branch normalises what it reads, or the sum is normalised after it (as in the 2017 paper).
-        norm: which normalisation: `LayerNorm`, `RMSNorm`, `BatchNorm`.
-        attention: which self-attention: a class, or another function of `d_model`, `n_heads` and `dropout`.
+        pre_norm: True to normalise the input of each branch, False to normalise each sum, as in the 2017 paper.
+        norm: which normalisation: `LayerNorm`, or one of `norm.py`.
+        attention: makes the self-attention from `d_model`, `n_heads` and `dropout`.
 
     Raises:
-        ValueError: as `MultiHeadSelfAttention`.
+        ValueError: as `MultiHeadSelfAttention` and `DropPath`.
 
     Source: Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020, table 1.
     """
@@ -88,7 +95,7 @@ class EncoderBlock(nn.Module):
         self.pre_norm = pre_norm
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`x`: `(batch, tokens, d_model)`, and so is the result; `mask` as of the attention."""
+        """`x`: `(batch, tokens, d_model)`, and so is the result; for `mask` see the attention."""
         if self.pre_norm:
             x = x + self.drop_path(self.attention(self.norm_1(x), mask))
             return x + self.drop_path(self.feed_forward(self.norm_2(x)))
@@ -97,12 +104,12 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """`n_layers` blocks; pre-norm, a last norm after them: without it, the residual stream keeps growing with depth.
+    """`n_layers` blocks. With pre-norm, one more norm follows, because the residual stream grows with depth.
 
     Args:
         n_layers: number of blocks.
-        d_model, n_heads, d_ff, dropout, pre_norm, norm, attention: of every block, as of `EncoderBlock`.
-        drop_path: the last block's rate; earlier blocks get proportionally less.
+        d_model, n_heads, d_ff, dropout, pre_norm, norm, attention: of every block: see `EncoderBlock`.
+        drop_path: the last block's rate; block l of L has l / L of it.
 
     Source: Vaswani et al. 2017, section 3.1; the last norm: Xiong et al. 2020, table 1.
     """

@@ -6,7 +6,7 @@ from headroom.reference.attention import Attention
 
 
 class MultiHeadSelfAttention(nn.Module):
-    """`n_heads` attentions side by side, each in its own `d_head = d_model / n_heads` dimensions, then mixed.
+    """`n_heads` attentions side by side, each in `d_head = d_model / n_heads` dimensions, concatenated, mixed by `w_o`.
 
     Args:
         d_model: width of the tokens, in and out.
@@ -30,7 +30,7 @@ class MultiHeadSelfAttention(nn.Module):
         self.w_o = nn.Linear(d_model, d_model)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Let every token of `x` attend to every other: `(batch, tokens, d_model)`, in and out.
+        """Let every token of `x` attend to all of them, itself included: `(batch, tokens, d_model)`, in and out.
 
         `mask`: bool, broadcastable to `(batch, heads, tokens, tokens)`; True = may attend.
         """
@@ -39,7 +39,7 @@ class MultiHeadSelfAttention(nn.Module):
         return self.w_o(self.merge_heads(heads))
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """`(batch, tokens, d_model)` → `(batch, heads, tokens, d_head)`: head h owns the h-th slice of the width."""
+        """`(batch, tokens, d_model)` → `(batch, heads, tokens, d_head)`: head h has the h-th slice of the width."""
         return x.unflatten(-1, (self.n_heads, -1)).transpose(-3, -2)
 
     def merge_heads(self, x: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class MultiHeadSelfAttention(nn.Module):
 class CrossAttention(MultiHeadSelfAttention):
     """Multi-head attention of one sequence to another, the memory, which gives the keys and values.
 
-    Args, and Raises: as of `MultiHeadSelfAttention`.
+    Args and Raises: see `MultiHeadSelfAttention`.
 
     Source: Vaswani et al. 2017, section 3.2.3, the first of its three uses of attention.
     """
@@ -59,8 +59,8 @@ class CrossAttention(MultiHeadSelfAttention):
         """Let every token of `x`, `(batch, n_queries, d_model)`, attend to every token of `memory`.
 
         Args:
-            x: tokens that ask; the result has their shape.
-            memory: tokens that answer, `(batch, n_keys, d_model)`.
+            x: the tokens whose queries attend; the result has their shape.
+            memory: the tokens that give keys and values, `(batch, n_keys, d_model)`.
             mask: bool, broadcastable to `(batch, heads, n_queries, n_keys)`; True = may attend.
         """
         q = self.split_heads(self.w_q(x))  # (batch, heads, n_queries, d_head)

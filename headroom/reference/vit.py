@@ -27,7 +27,8 @@ def patchify(images: Tensor, patch_size: int) -> Tensor:
     Raises:
         ValueError: the image does not divide into patches.
 
-    Source: Dosovitskiy et al. 2021, section 3.1: x ∈ ℝ^(H×W×C) becomes x_p ∈ ℝ^(N×(P²·C)).
+    Source: Dosovitskiy et al. 2021, section 3.1: x ∈ ℝ^(H×W×C) becomes x_p ∈ ℝ^(N×(P²·C)); here a
+    patch holds channel after channel.
     """
     rows, columns = count_patches(images, patch_size)
     batch, channels = images.shape[:2]
@@ -41,7 +42,7 @@ class PatchEmbedding(nn.Module):
 
     Args:
         patch_size: side of a patch.
-        channels: 1 for grey, 3 for colour, or the width of tokens that lie on a grid.
+        channels: 1 for grey, 3 for colour; in `pvt.py`, the width of tokens on a grid.
         d_model: width of the tokens that come out.
 
     Source: Dosovitskiy et al. 2021, equation 1, without [class] and positions.
@@ -61,8 +62,8 @@ class PatchEmbedding(nn.Module):
     def as_convolution(self) -> nn.Conv2d:
         """The same map, with a copy of its weights, as a convolution whose kernel and stride are one patch.
 
-        A kernel is laid over a patch, multiplied and summed: that is one row of the linear map. The result stays on
-        its grid, `(batch, d_model, rows, columns)`; `to_tokens` makes it what `forward` returns.
+        Each row of the linear map is one kernel. The result, `(batch, d_model, rows, columns)`, is a grid of tokens;
+        `.flatten(2).mT` makes it what `forward` returns.
         """
         convolution = nn.Conv2d(self.channels, self.projection.out_features, self.patch_size, stride=self.patch_size)
         weight = self.projection.weight.detach()  # (d_model, channels · patch_size²)
@@ -128,10 +129,10 @@ class ViT(nn.Module):
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)  # (batch, 1 + patches, d_model)
         x = self.encoder(self.positions(x))
-        return self.head(x.mean(dim=1) if self.class_token is None else x[:, 0])  # [class] has gathered what it needs
+        return self.head(x.mean(dim=1) if self.class_token is None else x[:, 0])  # (batch, n_classes)
 
     def new_head(self, n_classes: int) -> None:
-        """Put a new linear head, all zeros, in the old one's place: what the encoder has learned serves other classes.
+        """Replace the head by one of zeros for other classes, and keep the encoder.
 
         Source: Dosovitskiy et al. 2021, section 3.2.
         """
