@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headroom.course import BY_NAME, COURSE, Piece, existing, minutes, needed
+from headroom.course import BY_NAME, Piece, existing, minutes, needed
 from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
 PICTURE = Path("docs") / "course_map.png"
@@ -83,22 +83,24 @@ def contents(course: Path) -> str:
 
 
 def course_map(course: Path) -> Figure:
-    """Draw the map: a box for each lecture, its lab under it, arrows from what is needed to what needs it.
+    """Draw what exists: a box for each lecture, its lab under it, arrows from what is needed to what needs it.
 
     Args:
         course: the course's folder, where the notebooks are.
     """
-    rows = 1 + max(piece.place[0] for piece in COURSE if piece.place)
+    pieces = existing(course)
+    labs = {piece.needs[-1] for piece in pieces if piece.is_lab}
+    rows = 1 + max(piece.place[0] for piece in pieces if piece.place)
     fig, ax = plt.subplots(figsize=(3 * ACROSS - 0.25, rows * DOWN + 0.15))
-    for piece in COURSE:
+    for piece in pieces:
         x, y = _corner(piece)
         _box(ax, piece, x, y, minutes(piece, course))
-        for name in piece.needs if not piece.is_lab else ():
-            _arrow(ax, BY_NAME[name], piece)
-    lectures, labs = (sum(1 for piece in COURSE if piece.is_lab is lab) for lab in (False, True))
+        for above in needed(piece, course) if not piece.is_lab else ():
+            _arrow(ax, above, piece, above.name in labs)
     ax.set(xlim=(-0.08, 3 * ACROSS - 0.3), ylim=(rows * DOWN - 0.42, -0.1), aspect="equal")
     ax.axis("off")
-    fig.suptitle(f"{lectures} lectures and {labs} labs: what each builds, and what comes before it")
+    counts = f"{len(pieces) - len(labs)} lectures and {len(labs)} labs"
+    fig.suptitle(f"{counts}: what each builds, and what comes before it")
     return fig
 
 
@@ -140,9 +142,8 @@ def _box(ax: Axes, piece: Piece, x: float, y: float, duration: str) -> None:
         ax.text(x + 0.1, y + 0.4, textwrap.fill(piece.builds, 42), va="top", fontsize=9, color=color, linespacing=1.3)
 
 
-def _arrow(ax: Axes, above: Piece, below: Piece) -> None:
+def _arrow(ax: Axes, above: Piece, below: Piece, has_lab: bool) -> None:
     (x0, y0), (x1, y1) = _corner(above), _corner(below)
-    has_lab = any(piece.is_lab and piece.needs[-1] == above.name for piece in COURSE)
     if y0 == y1:  # beside each other
         right = x1 > x0
         start, end = (x0 + WIDE if right else x0, y0 + TALL / 2), (x1 if right else x1 + WIDE, y1 + TALL / 2)

@@ -1,6 +1,7 @@
 """The map of the course agrees with the notebooks, and the README's picture with the map."""
 
 import re
+import shutil
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -91,6 +92,18 @@ def test_the_map_shows_every_lecture_and_lab_and_its_minutes() -> None:
     for piece in COURSE:
         assert piece.title in shown
         assert minutes(piece, REPOSITORY), f"the first cell of {piece.called} does not say how long it takes"
+    plt.close(fig)
+
+
+def test_the_map_leaves_out_a_lab_whose_folder_is_gone(tmp_path: Path) -> None:
+    dropped = next(piece for piece in COURSE if piece.is_lab)
+    for folder in ("lectures", "labs"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns(f"{dropped.name}_*"))
+    fig = course_map(tmp_path)
+    shown = " ".join(text.get_text() for text in fig.axes[0].texts)
+    assert f"· {dropped.title}" not in shown
+    n_labs = sum(piece.is_lab for piece in COURSE) - 1
+    assert f"and {n_labs} labs" in fig.get_suptitle()
     plt.close(fig)
 
 

@@ -197,7 +197,11 @@ def test_a_time_that_is_not_that_of_writing_is_said(course: Path, caplog: pytest
 def test_a_secret_that_cannot_be_read_keeps_back_no_page_but_its_own(
     course: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Attack: nbgrader reads it beside the page, where it must not lie, and ends there for the whole class."""
+    """Attack: nbgrader reads it beside the page, where it must not lie, and ends there for the whole class.
+
+    Who has none handed in by another way.
+    """
+    caplog.set_level(logging.INFO)
     secrets = {"ada": b"a secret", "ben": b"", "chloe": b"\xff\xfe", "dmitri": None, "zoe": b"another"}
     for student, secret in secrets.items():
         folder, page = (course / name / student / "lab1" for name in ("submitted", "feedback"))
@@ -215,7 +219,8 @@ def test_a_secret_that_cannot_be_read_keeps_back_no_page_but_its_own(
     assert {path.name: path.read_text() for path in out.iterdir()} == {
         f"{key}.html": f"the page of {student}" for key, student in keys.items()
     }
-    assert caplog.text.count("is not released") == 3
+    assert caplog.text.count("is not released") == 2
+    assert "hand feedback/STUDENT/ back in another way to 'dmitri'." in caplog.text
 
 
 def test_what_goes_or_is_exchanged_between_finding_and_copying_ends_nothing(

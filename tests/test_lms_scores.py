@@ -150,7 +150,7 @@ def test_a_score_without_a_row_is_named(course: Path) -> None:
     enrolled(course, PLAIN)
     give(course, "eve", 5.0)
     (course / "export.csv").write_text(PLAIN)
-    assert fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve (no rows may be meant)"]
+    assert fill(course, course / "export.csv", ["lab1"], course / "out.csv", print) == ["eve (no row)"]
 
 
 def test_what_is_said_of_scores_is_said_of_those_that_were_written(course: Path) -> None:

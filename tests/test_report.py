@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -57,6 +58,15 @@ def sample() -> Class:
         if i not in (0, 1, 2):
             second.handed_in[student] = hand_in(heads=check(0.5 if i < 6 else 1.0))
     return Class([first, second], {f"s{i:02}": f"s{i:02}" for i in range(12)} | {"zoe": "Zoe Z."})
+
+
+def test_what_was_never_judged_is_nothing_to_teach_again() -> None:
+    lab = Lab("lab01", "Lab 1 · One", {"mask": 6.0}, [{}])
+    for i in range(4):
+        undefined = replace(check(0.0, in_short="mask is not defined"), judged=False)
+        lab.handed_in[f"s{i}"] = hand_in(mask=undefined if i < 3 else check(1.0))
+    of = find(Class([lab], {student: student for student in lab.handed_in}), section)
+    assert [one.title for one in of.mistakes] == ["mask is not defined"] and not of.again
 
 
 def section(exercise: str, title: str) -> str:

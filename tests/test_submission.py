@@ -136,6 +136,7 @@ def test_every_readable_notebook_can_be_written(tmp_path: Path) -> None:
         *(b"", b" \n", b"{", b"[]", b"7", b"null", b"\xff\xfe\x00", b"[" * 100_000),
         *(b'{"cells": 3}', b'{"nbformat": 4}', b'{"nbformat": "4", "cells": []}'),
         b'{"nbformat": 1e99, "cells": [], "metadata": {}}',
+        b'{"nbformat": 4, "nbformat_minor": 5, "cells": [], "metadata": {}}',
     ],
 )
 def test_what_is_no_notebook_is_unreadable(tmp_path: Path, data: bytes) -> None:

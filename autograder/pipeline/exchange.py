@@ -183,11 +183,15 @@ class ReleaseOwn(ExchangeReleaseFeedback):
         """Put each page where its student's `nbgrader fetch_feedback` looks for it."""
         course: Any = self.coursedir
         excluded = {*course.student_id_exclude.split(",")}
+        elsewhere = set[str]()  # who handed in by other ways
         for page in sorted(glob.glob(os.path.join(self.src_path, "*.html"))):
             student = Path(page).parents[1].name
             if student in excluded:
                 continue
             folder = course.format_path(course.submitted_directory, student, course.assignment_id)
+            if not os.path.lexists(Path(folder, SECRET)):
+                elsewhere.add(student)
+                continue
             secret = intake.read_plain(Path(folder, SECRET), MAX_SECRET)
             try:
                 key = notebook_hash(secret=(secret or b"").decode(), notebook_id=Path(page).stem)
@@ -198,6 +202,9 @@ class ReleaseOwn(ExchangeReleaseFeedback):
             with replacing(target) as part:
                 shutil.copy(page, part)
             self.log.info("Released the feedback for %r: %s", student, target)
+        if elsewhere:
+            who = ", ".join(repr(student) for student in sorted(elsewhere))
+            self.log.info("Not handed in through the exchange: hand feedback/STUDENT/ back in another way to %s.", who)
 
 
 def _user(number: int) -> str:

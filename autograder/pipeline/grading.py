@@ -27,7 +27,7 @@ from autograder.pipeline.parcel import unpack
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.recorded import verdicts
 from autograder.pipeline.standing import Standing, handed_in, standings, submitted
-from autograder.pipeline.texts import printable
+from autograder.pipeline.texts import how_many, printable
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
 from autograder.pipeline.writer import Writer
@@ -175,12 +175,15 @@ def _grade_and_write(
         def request() -> bytes:
             submission, seed = plan.snapshot(student), secrets.randbits(62)
             of[plan.lab, student] = plan.of(submission), seed
+            progress.begin(plan.lab, student)
             return plan.request(student, submission, writer.rows(plan.lab, student), seed)
 
         return (plan.lab, student), request
 
     jobs = [job(plan, student) for plan in plans for student in plan.todo]
     count = _workers(workers, len(jobs), voice.warn) if scheduler is None else 1
+    by = f"starting {how_many(count, 'worker')}" if scheduler is None else f"asking {scheduler} for workers"
+    voice.warn(f"{how_many(len(jobs), 'submission')} to grade: {by}…")
     progress = listing.Progress(len(jobs), voice.warn)
     writer = Writer(course, config, voice.say, voice.warn)
     try:
@@ -190,8 +193,8 @@ def _grade_and_write(
                 answers,
                 alive,
             ),
+            progress.reported(alive),
         ):
-            progress.begin()
             for key, answer in answers:
                 lab, student = key
                 about, contents = ({"why": str(answer)}, []) if isinstance(answer, Exception) else unpack(answer)
@@ -205,7 +208,7 @@ def _grade_and_write(
                     journal.add(lab, student, hashes, seed, verdicts(graded))
                 else:
                     voice.warn(f"{student!r}, {lab}: {_reason(about['why'])} (more in {LOG})")
-                progress.one_more(alive, time.monotonic() - begun)
+                progress.one_more(lab, student, time.monotonic() - begun)
     except KeyboardInterrupt:
         raise Failed(f"Stopped after {progress.done} of {len(jobs)}. The same command goes on from there.") from None
 

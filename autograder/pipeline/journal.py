@@ -13,7 +13,7 @@ FILE = f"{STATE}/graded.jsonl"  # in the course folder: a line for each submissi
 PARTS = {
     "submission": "what was handed in has changed",
     "source": "the lab has changed",
-    "grader": "the grader has changed",
+    "grader": "the grader or its configuration has changed",
 }
 
 

@@ -1,8 +1,10 @@
 """What is said of a round of grading: how far it is, who got which score, and what of each lab was graded."""
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from autograder.pipeline.texts import how_many, listed, printable
 
 
 class Progress:
-    """Says how far a run is, a few times a minute.
+    """How far a run is, and what is at work.
 
     Args:
         total: submissions that are to be graded.
@@ -26,26 +28,61 @@ class Progress:
 
     def __init__(self, total: int, say: Callable[[str], None]) -> None:
         self.total, self.done, self._say = total, 0, say
-        self.begin()
-
-    def begin(self) -> None:
-        """Count time from now on."""
-        self._begun = self._latest = time.monotonic()
+        self._at_work: dict[tuple[str, str], float] = {}  # since when, the longest first
         self._writing = 0.0
+        self._problem: Exception | None = None
 
-    def one_more(self, workers: Callable[[], int], writing: float) -> None:
-        """Count a submission; `workers` tells how many grade, `writing` how many seconds its results took to write."""
+    @contextmanager
+    def reported(self, workers: Callable[[], int]) -> Generator[None]:
+        """Say a line every few seconds, also while a submission takes its time, for as long as the block runs.
+
+        `workers` tells how many grade; what it raises, `one_more` raises.
+        """
+        self._begun, over = time.monotonic(), threading.Event()
+
+        def tick() -> None:
+            while not over.wait(self.every_s):
+                try:
+                    self._say(self.line(workers()))
+                except Exception as problem:
+                    self._problem = problem
+                    return
+
+        ticking = threading.Thread(target=tick, daemon=True)
+        ticking.start()
+        try:
+            yield
+        finally:
+            over.set()
+            ticking.join()
+        self._say(self.line(workers()))
+
+    def begin(self, lab: str, student: str) -> None:
+        """Note that a submission is handed to a worker."""
+        self._at_work[lab, student] = time.monotonic()
+
+    def one_more(self, lab: str, student: str, writing: float) -> None:
+        """Count a submission; `writing` tells how many seconds its results took to write."""
+        self._at_work.pop((lab, student), None)
         self.done += 1
         self._writing += writing
+        if self._problem is not None:
+            raise self._problem
+
+    def line(self, workers: int) -> str:
+        """How far the run is, how long it will take, and what has been at work since the line before."""
         now = time.monotonic()
-        if now - self._latest < self.every_s and self.done < self.total:
-            return
-        self._latest, rate = now, self.done / (now - self._begun)
-        left = timedelta(seconds=round((self.total - self.done) / rate))
-        share = self._writing / (now - self._begun)
-        by = how_many(count, "worker") if (count := workers()) else "nobody"
-        line = f"{self.done} of {self.total} done by {by}, {rate:.1f} a second, {left} left"
-        self._say(f"{line}, {share:.0%} of the time for writing")
+        seconds = now - self._begun
+        by = how_many(workers, "worker") if workers else "nobody"
+        line = f"{self.done} of {self.total} done by {by}"
+        if self.done:
+            left = timedelta(seconds=round((self.total - self.done) * seconds / self.done))
+            line += f", {self.done / seconds:.1f} a second, {left} left, {self._writing / seconds:.0%} of the time"
+            line += " for writing"
+        for (lab, student), since in [*self._at_work.items()][:1]:
+            if now - since >= self.every_s:
+                line += f"; {listed(student)}, {lab}: {now - since:.0f} s so far"
+        return line
 
 
 def scores(

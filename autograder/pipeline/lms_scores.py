@@ -90,7 +90,10 @@ def fill(course: Path, path: Path, chosen: list[str], to: Path | None, say: Call
     to = to or path.with_name(f"{path.stem}-scores.csv")
     to.write_text(table.text(), encoding=table.encoding, errors="xmlcharrefreplace", newline="")
     say(f"Written to {to}")
-    return [f"{student} ({how_many(counted[student], 'row')} may be meant)" for student in missing]
+    return [
+        f"{student} ({how_many(count, 'row')} may be meant)" if (count := counted[student]) else f"{student} (no row)"
+        for student in missing
+    ]
 
 
 def _column(columns: list[str], lab: str) -> int:

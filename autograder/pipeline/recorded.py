@@ -24,6 +24,7 @@ def record(verdict: "Verdict") -> dict[str, Any]:
         for mistake in verdict.mistakes
     ]
     kept = {"exercise": verdict.exercise, "score": verdict.score, "passed": verdict.passed}
+    kept |= {"judged": bool(verdict.results)}
     return {KEY: kept | {"attempted": verdict.attempted, "in_short": _kept(verdict.in_short), "mistakes": mistakes}}
 
 

@@ -73,6 +73,8 @@ def read(path: Path) -> NotebookNode:
     clean = new_notebook()
     clean.metadata = nbformat.from_dict(metadata) if isinstance(metadata, dict) else NotebookNode()
     clean.cells = [_cell(cell) for cell in cells if isinstance(cell, dict) and cell.get("cell_type") in KINDS]
+    if not clean.cells:
+        raise Unreadable("it has no cells")
     return clean
 
 

@@ -27,6 +27,7 @@ class Mistaken:
         after: how many showed it after their first hand-in, their second, …; who hands in no more counts as before.
         now, ever: the students who show it in their last hand-in, and in any.
         of: how many handed in the lab.
+        judged: whether there were results to be judged: a name that is not defined says nothing of what to teach.
     """
 
     lab: Lab
@@ -38,6 +39,7 @@ class Mistaken:
     now: list[str]
     ever: list[str]
     of: int
+    judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -146,14 +148,14 @@ def _mistaken(lab: Lab, exercise: str, taught: Taught) -> list[Mistaken]:
     made: dict[str, dict[str, list[bool]]] = defaultdict(dict)  # title → student → after each hand-in
     sentences: dict[str, str] = {NAMELESS: "Points are lost, and no known mistake gives the same results."}
     hand_ins = {student: one for student, one in lab.handed_in.items() if exercise in one.checks}
-    unnamed = set[str]()  # titles; nothing is known of what was handed in before
+    unnamed = dict[str, bool]()  # title → whether it was judged; nothing is known of what was handed in before
     for student, one in hand_ins.items():
         check = one.checks[exercise]
         sentences |= check.mistakes
         for title in {title for attempt in one.attempts for title in attempt.get(exercise, ())}:
             made[title][student] = [title in attempt.get(exercise, ()) for attempt in one.attempts]
         if check.attempted and not check.passed and not check.mistakes:
-            unnamed.add(title := check.in_short or NAMELESS)
+            unnamed[title := check.in_short or NAMELESS] = check.judged
             made[title][student] = [False] * (len(one.attempts) - 1) + [True]
     found: list[Mistaken] = []
     for title, of in made.items():
@@ -164,7 +166,18 @@ def _mistaken(lab: Lab, exercise: str, taught: Taught) -> list[Mistaken]:
         if title in unnamed:
             after = after[-1:]
         found.append(
-            Mistaken(lab, exercise, title, sentences.get(title, ""), section, after, now, sorted(of), len(hand_ins))
+            Mistaken(
+                lab,
+                exercise,
+                title,
+                sentences.get(title, ""),
+                section,
+                after,
+                now,
+                sorted(of),
+                len(hand_ins),
+                unnamed.get(title, True),
+            )
         )
     return found
 
@@ -173,7 +186,7 @@ def _again(mistakes: list[Mistaken], taught: Taught) -> list[Again]:
     """The sections that the mistakes ask for, those that most students need first."""
     groups: dict[str, list[Mistaken]] = defaultdict(list)
     for one in mistakes:
-        if one.now:
+        if one.now and one.judged:
             groups[one.section or one.exercise].append(one)
     found: list[Again] = []
     for section, those in groups.items():

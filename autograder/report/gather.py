@@ -35,6 +35,7 @@ class Check:
         passed, attempted: as of `Verdict`.
         in_short: as of `Verdict`.
         mistakes: those that were named: title, and a sentence.
+        judged: whether it gave results to be judged; an older grader didn't say, and this counts as yes.
     """
 
     share: float
@@ -42,6 +43,7 @@ class Check:
     attempted: bool
     in_short: str
     mistakes: dict[str, str]
+    judged: bool = True
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,9 @@ def _hand_in(course: Path, folder: Path, points: dict[str, float], before: list[
                 mistakes = {one["title"]: one["sentence"] for one in kept["mistakes"]}
                 given = points.get(kept["grade_id"])
                 share: float = kept["score"] if given is None else given
-                checks[exercise] = Check(share, kept["passed"], kept["attempted"], kept["in_short"], mistakes)
+                checks[exercise] = Check(
+                    share, kept["passed"], kept["attempted"], kept["in_short"], mistakes, kept.get("judged", True)
+                )
             cells |= _texts(nbformat.from_dict(notebook["cells"]))
         except (ValueError, LookupError, TypeError, AttributeError):  # not yet whole: its grading was broken off
             continue
