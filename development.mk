@@ -22,6 +22,7 @@ with-test with-grade with-bench with-book:
 
 # pytest ends with 5 where none of the files that TESTS names holds a test of that kind.
 test: with-test
+	@echo "The tests are collected first: about half a minute without a line."
 	@$(HERE)/python -m pytest -m "not full" $(TESTS) || [ $$? -eq 5 ]
 
 test-all: test
@@ -30,11 +31,14 @@ test-all: test
 # The types take as long as all else together.
 check: with-test
 	@$(MAKE) --no-print-directory -j2 types style
+	@echo "make check: all is well"
 
 types:
+	@echo "types of the Python: about a minute ..."
 	@$(HERE)/basedpyright --pythonpath $(HERE)/python
 
 style:
+	@echo "formatting, lint, notebooks, spelling, then the JavaScript ..."
 	@$(HERE)/python -m ruff format --check --quiet .
 	@$(HERE)/python -m ruff check --quiet .
 	@$(HERE)/python -m headroom clean --check

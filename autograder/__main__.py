@@ -141,4 +141,12 @@ def _say(names: list[str], what: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("autograder"):
+            raise
+        sys.exit(
+            f"{sys.executable} lacks {missing.name}. Activate the environment first (source .venv/bin/activate; on "
+            "Windows .venv\\Scripts\\activate, or conda activate), or put its Python in the place of this one."
+        )

@@ -3,6 +3,7 @@ tidies notebooks, `map` draws the course.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -51,10 +52,13 @@ def main(arguments: list[str] | None = None) -> int:
 
             return doctor.main()
         elif chosen.command == "map":
-            from headroom.course_map import write_picture
-            from headroom.lab import course_folder
+            from headroom.lab import course_folder, environment
 
-            print(write_picture(course_folder(Path.cwd())))
+            course = course_folder(Path.cwd())
+            os.environ.update(environment(course))  # Matplotlib reads it as it is imported
+            from headroom.course_map import write_picture
+
+            print(write_picture(course))
         else:
             return _clean(chosen.notebooks, chosen.check)
     except FileNotFoundError as error:

@@ -6,9 +6,11 @@ minutes they take.
 
 import json
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,23 @@ def existing(course: Path) -> list[Piece]:
     return [piece for piece in ordered if piece.notebook(course)]
 
 
+def cells(notebook: Path) -> list[dict[str, Any]]:
+    """The cells of a notebook, tried again where Jupyter is just writing it; none where it is no notebook."""
+    for wait_s in (0.05, 0.2, 0.0):
+        with suppress(OSError, ValueError, LookupError, TypeError):  # students change their notebooks
+            return list(json.loads(notebook.read_bytes())["cells"])
+        time.sleep(wait_s)
+    return []
+
+
 def minutes(piece: Piece, course: Path) -> str:
     """How long it takes: what its first cell says ("About 30 minutes", "60 to 90 minutes"); "" where it says nothing.
 
     A test holds what a lecture says to its length (`headroom.course_map.length`).
     """
     path = piece.notebook(course)
-    with suppress(ValueError, LookupError, TypeError):  # students change their notebooks
-        first = "".join(json.loads(path.read_bytes())["cells"][0]["source"]) if path else ""
+    with suppress(LookupError, TypeError):
+        first = "".join(cells(path)[0]["source"]) if path else ""
         if found := re.search(r"(\d+)(?: (?:to|–|-) (\d+))? minutes", first):
             return "–".join(filter(None, found.groups()))
     return ""

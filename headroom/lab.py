@@ -101,6 +101,13 @@ def bring(shared: Path, own: Path) -> Path:
     return own
 
 
+def _quieten_kernels(ipython: Path) -> None:
+    """Have kernels write errors alone to the terminal: each would warn of sockets that only this computer reaches."""
+    settings = ipython / "profile_default" / "ipython_kernel_config.py"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("c.IPKernelApp.log_level = 'ERROR'\n", encoding="utf-8")
+
+
 def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = (), instructor: bool = False) -> None:
     """Start JupyterLab on the course's first notebook and stay until it is stopped.
 
@@ -125,6 +132,7 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
             [str(course / "jupyter" / "student"), os.environ["JUPYTER_CONFIG_PATH"]]
         )
 
+    _quieten_kernels(Path(os.environ["IPYTHONDIR"]))
     print("Starting JupyterLab; its address comes in some seconds ...", flush=True)
     # Imported only now: Jupyter reads these variables as it is imported.
     from headroom.start_page import standing

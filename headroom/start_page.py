@@ -16,7 +16,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from headroom import progress
-from headroom.course import existing, minutes, needed
+from headroom.course import cells, existing, minutes, needed
 
 
 def standing(course: Path) -> dict[str, Any]:
@@ -66,9 +66,9 @@ def _whole(piece: dict[str, Any]) -> bool:
 @functools.lru_cache
 def _cells(path: Path, changed: int) -> tuple[int, int]:
     """How many of a notebook's code cells were run, of how many, as it was saved; `changed` is when that was."""
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        cells = [cell for cell in json.loads(path.read_bytes())["cells"] if cell["cell_type"] == "code"]
-        run = [cell["execution_count"] is not None for cell in cells if "".join(cell["source"]).strip()]
+    with suppress(LookupError, TypeError, AttributeError):
+        code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
+        run = [cell["execution_count"] is not None for cell in code if "".join(cell["source"]).strip()]
         return sum(run), len(run)
     return 0, 0
 

@@ -81,7 +81,7 @@ def ill_formed(notebook: nbformat.NotebookNode) -> list[str]:
         if type(tolerance) not in (int, float) or tolerance < 0:
             found.append(f"cell {cell.id}: {quote} may be {tolerance!r} off, which is no distance")
         if not standing(quote, cell.source):
-            found.append(f"cell {cell.id} does not say {quote}")
+            found.append(f"cell {cell.id} does not say {quote}, which its metadata quotes: see docs/writing.md")
     return found
 
 

@@ -1,7 +1,7 @@
 """Answers as students write them: full marks for those in `right_*.py`, none that are full for those in `wrong_*.py`.
 
-A file is for a lab, or for an exercise of it: `wrong_LAB_N_NAME.py`, numbered as the lab has them. The first right
-answer to an exercise is the one that the suite switches mistakes on in.
+A file is for a lab, or for an exercise: `right_NAME.py`, `wrong_NAME.py`, with any further part in its name. The first
+right answer to an exercise is the one that the suite switches mistakes on in.
 """
 
 import importlib
