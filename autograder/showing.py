@@ -153,7 +153,8 @@ def _side_by_side(picture: "Picture") -> str:
         title = html.escape(f"{picture.title}, {name}")
         return f'<td style="padding:0 1.5em 0 0;vertical-align:top">{title}<table><tbody>{body}</tbody></table></td>'
 
-    beside = "" if len(picture.expected[0]) <= 8 else "</tr><tr>"  # wide ones one below the other
+    # Wide ones one below the other, in tables of their own: JupyterLab gives every second row a colour.
+    beside = "" if len(picture.expected[0]) <= 8 else "</tr></tbody></table><table><tbody><tr>"
     both = table("expected", picture.expected) + beside + table("yours", picture.got)
     return f"<table><tbody><tr>{both}</tr></tbody></table>"
 
