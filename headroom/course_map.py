@@ -70,8 +70,8 @@ def length(notebook: nbformat.NotebookNode) -> tuple[Length, Length]:
 
 
 def contents(course: Path) -> str:
-    """What exists, as a Markdown table with links from lectures/: what it builds, minutes, what it needs."""
-    lines = ["| | you build | minutes | you need before |", "|---|---|--:|---|"]
+    """What exists, as a Markdown table with links from lectures/: what is in it, minutes, what it needs."""
+    lines = ["| | contents | minutes | you need before |", "|---|---|--:|---|"]
     for piece in existing(course):
         notebook = piece.notebook(course)
         assert notebook is not None  # it exists

@@ -25,22 +25,22 @@ def word_paths(words: Sequence[str]) -> Figure:
     reach = 3  # places on either side
     layers = -(-last // reach)
     fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.1), sharey=True)
-    grey, red = {"color": COLORS["grey"], "linewidth": 0.5}, {"color": COLORS["red"], "linewidth": 2.4}
+    grey, pink = {"color": COLORS["grey"], "linewidth": 0.5}, {"color": COLORS["pink"], "linewidth": 2.4}
     recurrent, convolution, attention = axes
     for place in range(last + 1):
         recurrent.plot([place, place], [0, 1], **grey)
-    recurrent.plot([0, *range(last + 1)], [0] + [1] * (last + 1), **red)
+    recurrent.plot([0, *range(last + 1)], [0] + [1] * (last + 1), **pink)
     recurrent.set_title(f"Recurrent: {last} steps")
     for layer in range(layers):
         for here in range(last + 1):
             for there in range(max(0, here - reach), min(last, here + reach) + 1):
                 convolution.plot([there, here], [layer, layer + 1], **grey)
-    convolution.plot([min(last, reach * layer) for layer in range(layers + 1)], range(layers + 1), **red)
+    convolution.plot([min(last, reach * layer) for layer in range(layers + 1)], range(layers + 1), **pink)
     convolution.set_title(f"Convolution over {2 * reach + 1}: {layers} layers")
     for here in range(last + 1):
         for there in range(last + 1):
             attention.plot([there, here], [0, 1], **grey)
-    attention.plot([0, last], [0, 1], **red)
+    attention.plot([0, last], [0, 1], **pink)
     attention.set_title("Attention: 1 layer")
     for ax, height in zip(axes, (1, layers, 1), strict=True):
         for row in range(height + 1):

@@ -249,6 +249,6 @@ def test_the_longest_path_has_a_step_for_each_word_but_the_first():
         "Convolution over 7: 2 layers",
         "Attention: 1 layer",
     ]
-    red = to_rgb(figures.COLORS["red"])
-    steps = [np.size(line.get_xdata()) - 1 for ax in fig.axes for line in ax.lines if to_rgb(line.get_color()) == red]
+    pink = to_rgb(figures.COLORS["pink"])
+    steps = [np.size(line.get_xdata()) - 1 for ax in fig.axes for line in ax.lines if to_rgb(line.get_color()) == pink]
     assert steps == [6 + 1, 2, 1], "the recurrent network first takes the word in"

@@ -338,8 +338,9 @@ class AttentionExplorer(Widget):
         pixels = np.frombuffer(self._pixels, np.uint8).reshape(-1, facts["height"], facts["width"], facts["channels"])
         image = pixels[self.sample] / 255
         grey = image.shape[-1] == 1
+        label = f" (a {facts['labels'][self.sample]})" if facts["labels"] else ""
         return [
-            Panel(f"Image {self.sample + 1}", image[..., 0] if grey else image, ink=grey),
+            Panel(f"Image {self.sample + 1}{label}", image[..., 0] if grey else image, ink=grey),
             Panel(f"Weights of {self._whose()}", self.selected_weights.reshape(facts["rows"], facts["columns"])),
         ]
 

@@ -238,7 +238,7 @@ class AttentionStepper(Widget):
         shown = self._compute(self.temperature, self.scaled, self.flipped, self.edited)
         queries, keys = self._facts["queries"], self._facts["keys"]
         return [
-            Panel("Scores, masked", shown.masked, queries, keys),
+            Panel("Scores" if np.isfinite(shown.masked).all() else "Scores, masked", shown.masked, queries, keys),
             Panel("Weights: the softmax of each row", shown.weights, queries, keys),
         ]
 
