@@ -416,7 +416,7 @@ class Exercise:
         Raises:
             ValueError: there is one; the text names the mistake, what is wrong, and the steps that there are.
         """
-        changed = self.varied or self.steps
+        changed = self._changed
         for mistake in self.mistakes if changed and self.variation is None else ():
             for change in mistake.changes.values():
                 try:
@@ -464,10 +464,14 @@ class Exercise:
         return replace(case, label=f"{case.label}, {named}".removeprefix(", "), sizes=dict(sizes))
 
     @property
+    def _changed(self) -> Callable[..., Any] | None:
+        """The program in which a mistake's changes are made; None where there is none."""
+        return self.varied or self.steps
+
+    @property
     def hides(self) -> bool:
         """Whether `FINITELY` can be switched on: what is hidden gets minus infinity."""
-        varied = self.varied or self.steps
-        return self.variation is None and varied is not None and rewriting.is_infinite(varied)
+        return self.variation is None and self._changed is not None and rewriting.is_infinite(self._changed)
 
     @property
     def alters(self) -> bool:
@@ -478,11 +482,10 @@ class Exercise:
         """What the right answer gives with mistakes switched on."""
         if self.variation is not None:
             return self.variation(build, inputs, weights, switches)
-        varied = self.varied or self.steps
-        assert varied is not None
+        assert self._changed is not None
         known = (item for mistake in self.mistakes for item in mistake.changes.items())
         changes = tuple(change for switch, change in known if switch in switches)
-        return rewriting.run(varied, changes, build, inputs, weights, FINITELY in switches)
+        return rewriting.run(self._changed, changes, build, inputs, weights, FINITELY in switches)
 
     def mistake(self, key: str) -> Mistake:
         return next(mistake for mistake in self.mistakes if mistake.key == key)
