@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from headroom import notebooks
+from headroom.course import COURSE
 from headroom.course_map import (
     BY_NAME,
-    COURSE,
     FURTHER,
     PICTURE,
     STORED,
