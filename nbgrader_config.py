@@ -14,7 +14,9 @@ c.CourseDirectory.course_id = "headroom"
 # nbgrader's usual exchange lies in a system folder that a laptop does not have. On a machine that the class shares,
 # JupyterHub's configuration names one for all (docs/jupyterhub.md); without a hub, put the folder here.
 EXCHANGE = Path(os.environ.get("HEADROOM_EXCHANGE") or COURSE / ".headroom" / "exchange")
-EXCHANGE.mkdir(parents=True, exist_ok=True)
+if not EXCHANGE.exists():
+    EXCHANGE.mkdir(parents=True)
+    EXCHANGE.chmod(0o777)  # which nbgrader asks for: students hand in there
 c.Exchange.root = str(EXCHANGE)
 c.Exchange.cache = str(COURSE / ".headroom" / "exchange-cache")
 # Students hand in what they filled in, in labs/; a lab that is missing is fetched to there, where its links lead on.

@@ -24,7 +24,7 @@ def standing(course: Path) -> dict[str, Any]:
 
     Of each piece, `done` of `of` are done: checks that passed in a lab, code cells that were run in a lecture's saved
     notebook. The next lecture is the first after the last that was run to its end. The next lab is the first that has a
-    check which has not passed, once its lecture was run or a lab begun.
+    check which has not passed, once its lecture was run; or whichever it is, where only labs are done.
     """
     asked, passed = progress.exercises(course), progress.read(course)
     pieces: list[dict[str, Any]] = []
@@ -53,9 +53,10 @@ def standing(course: Path) -> dict[str, Any]:
     lectures, labs = ([piece for piece in pieces if piece["lab"] is lab] for lab in (False, True))
     read = max((i for i, piece in enumerate(lectures, 1) if _whole(piece)), default=0)
     following = [piece["name"] for piece in lectures[read:] if not _whole(piece)][:1]
-    run, begun = {piece["name"] for piece in lectures if _whole(piece)}, any(piece["done"] for piece in labs)
+    run = {piece["name"] for piece in lectures if _whole(piece)}
+    only_labs = not run and any(piece["done"] for piece in labs)
     for lab in [piece for piece in labs if not _whole(piece)][:1]:
-        following += [lab["name"]] if begun or run.issuperset(lab["needs"]) else []
+        following += [lab["name"]] if only_labs or run.issuperset(lab["needs"]) else []
     return {"pieces": pieces, "next": following}
 
 

@@ -43,7 +43,7 @@ def main() -> int:
         return 0
     npm = str(shutil.which("npm"))
     if not is_installed(REPOSITORY):
-        installing = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+        installing = [npm, "ci", "--no-update-notifier", "--no-audit", "--no-fund", "--ignore-scripts"]
         if status := subprocess.run(installing, cwd=REPOSITORY).returncode:
             return status
         (REPOSITORY / "node_modules" / ".package-lock.json").touch()

@@ -177,3 +177,15 @@ def test_the_map_shows_the_server_that_it_is_the_servers_own_page_and_says_if_th
     lab.page.evaluate("() => dispatchEvent(new Event('focus'))")
     lab.bring_to_front(MAP, lab.page.locator(".headroom-map"))
     lab.errors.clear()
+
+
+def test_widgets_that_come_back_leave_a_notebook_saved(lab: Lab) -> None:
+    lab.open_start()
+    lab.run_cell(lab.cells()[1]["id"])
+    lab.page.wait_for_selector(".jp-OutputArea-output .jupyter-widgets, .jp-OutputArea-output [class*=headroom]")
+    lab.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    lab.page.wait_for_function("() => !jupyterapp.shell.currentWidget.context.model.dirty")
+    lab.page.reload()
+    lab.page.wait_for_selector(".jp-OutputArea-output .jupyter-widgets, .jp-OutputArea-output [class*=headroom]")
+    lab.page.wait_for_timeout(3000)
+    assert lab.page.evaluate("() => jupyterapp.shell.currentWidget.context.model.dirty") is False

@@ -65,8 +65,11 @@ def test_its_pages_speak_to_students_and_lead_somewhere(copy: Path) -> None:
     readme = (copy / "README.md").read_text(encoding="utf-8")
     assert "## Students" in readme and "## Licences" in readme and "not for students" not in readme
     assert not re.search(r"## (Instructors|Contributors)|make (test|grade|labs)\b|solutions/", readme)
-    links = re.findall(r"\]\(([^)#\s]+)", readme)
-    assert [link for link in links if "://" not in link and not (copy / link).exists()] == []
+    for page in (copy / "README.md", *(copy / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        links = re.findall(r"\]\(([^)#\s]+)", text)
+        assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == [], page.name
+        assert "For instructors" not in text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no make")

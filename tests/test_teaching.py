@@ -298,6 +298,18 @@ def test_the_list_says_that_a_file_could_not_be_read(course: Path) -> None:
     ]
 
 
+def test_who_hands_in_while_others_are_graded_is_left_for_the_next_run(course: Path) -> None:
+    (course / "submitted" / "ann" / "lab1").mkdir(parents=True)
+    (course / "submitted" / "ann" / "lab1" / "first.ipynb").write_text("{}")
+    told: list[str] = []
+    with book(course) as gradebook:
+        where = standings(course, gradebook, "lab1")
+        counted, missing = listing.scores(course, "lab1", 10.0, where, told.append, known=["ben"])
+        assert "handed in during this run: the next one grades it" in told[0] and not missing
+        counted, missing = listing.scores(course, "lab1", 10.0, where, told.append, known=["ann"])
+        assert "NOT GRADED" in told[-1] and missing == ["ann"] and counted["missing"] == 1
+
+
 def test_grades_csv_has_the_labs_that_students_were_given(course: Path) -> None:
     with book(course) as gradebook:
         gradebook.add_student("ann")

@@ -116,12 +116,13 @@ def grade(
                 if new := [lab for lab in chosen if not in_gradebook(database, lab)]:
                     labs.generate(course, new)
             journal = Journal(course)
+            known = {lab: submitted(course, lab) for lab in chosen}
             plans = _plans(course, config, chosen, regrade, journal, voice.say)
             if any(plan.todo for plan in plans):
                 _grade_and_write(plans, journal, config, isolated, workers, scheduler, voice)
             counted = {}
             for lab, (most, standings) in _standings(course, config, chosen, voice.warn).items():
-                counted[lab], without = listing.scores(course, lab, most, standings, voice.say)
+                counted[lab], without = listing.scores(course, lab, most, standings, voice.say, known[lab])
                 missing += [f"{student}, {lab}" for student in without]
             for folder in (course / "feedback").glob("*/"):
                 write_index(folder)

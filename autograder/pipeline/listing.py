@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -86,7 +86,12 @@ class Progress:
 
 
 def scores(
-    course: Path, lab: str, most: float, standings: list[Standing], say: Callable[[str], None]
+    course: Path,
+    lab: str,
+    most: float,
+    standings: list[Standing],
+    say: Callable[[str], None],
+    known: Collection[str] | None = None,
 ) -> tuple[Counter[str], list[str]]:
     """Say the scores of a lab.
 
@@ -96,6 +101,7 @@ def scores(
         most: its points.
         standings: of everybody.
         say: called with a line.
+        known: those whose submissions were there when the run began; None: all.
 
     Returns:
         numbers of submissions and points, and the students who handed it in and have no grade or no page.
@@ -109,6 +115,9 @@ def scores(
             absent.append(student)
             continue
         counted["handed in"] += 1
+        if standing.score is None and known is not None and standing.student not in known:
+            say(f"{lab}  {student:24}  handed in during this run: the next one grades it")
+            continue
         if standing.score is None:
             missing.append(student)
             say(f"{lab}  {student:24}  NOT GRADED. {standing.why}")

@@ -51,7 +51,7 @@ def make(course: Path, target: Path | None = None) -> tuple[Path, Path]:
             raise Failed(f"There is no {name}: make labs makes it.")
         else:
             raise Failed(f"{about.folder / 'pyproject.toml'} lists {name!r} for students, which is not there.")
-    for page in target.glob("*.md"):
+    for page in (*target.glob("*.md"), *target.glob("docs/*.md")):
         page.write_text(NOT_FOR_STUDENTS.sub("", page.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
     zipped = target.with_name(f"{target.name}.zip")
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:

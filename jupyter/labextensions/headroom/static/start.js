@@ -110,11 +110,23 @@
     );
   };
 
-  /** A notebook that a kernel has only told its language to is as it was. @param {any} panel */
-  const keepUnchanged = ({ context }) => {
-    context.model.metadataChanged.connect((/** @type {any} */ model, /** @type {{ key: string }} */ { key }) => {
+  /** A notebook is as it was if a kernel has only told its language to it, or its widgets have only come back.
+   * @param {any} panel */
+  const keepUnchanged = ({ context, node }) => {
+    const { model } = context;
+    let changed = false; // by more than that
+    let told = false; // its language, just now
+    model.metadataChanged.connect((/** @type {any} */ _, /** @type {{ key: string }} */ { key }) => {
       if (key !== "language_info" || model.dirty) return;
-      queueMicrotask(() => (model.dirty = false));
+      told = true;
+      queueMicrotask(() => (told = model.dirty = false));
+    });
+    void context.ready.then(() => {
+      model.contentChanged.connect(() => (changed ||= !told));
+      for (const acted of ["pointerdown", "keydown"]) node.addEventListener(acted, () => (changed = true), true);
+      model.stateChanged.connect((/** @type {any} */ _, /** @type {{ name: string, newValue: any }} */ state) => {
+        if (state.name === "dirty" && state.newValue && !changed) queueMicrotask(() => (model.dirty = false));
+      });
     });
   };
 
@@ -230,7 +242,10 @@
       launcher?.add({ command: OPEN, category: "Other", rank: 0 });
       void app.restored.then(() => {
         show(!/\/tree\//.test(location.pathname));
-        if (innerWidth < NARROW) app.shell.collapseLeft();
+        const narrow = matchMedia(`(width < ${NARROW}px)`);
+        const fit = () => void (narrow.matches && app.shell.collapseLeft());
+        narrow.addEventListener("change", fit);
+        fit();
       });
     };
   };
