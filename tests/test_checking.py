@@ -48,12 +48,16 @@ def test_a_solved_lab_passes(capsys: pytest.CaptureFixture) -> None:
     assert "10 of 10 points; 3 more are given by hand" in said
 
 
+TEXT = nbformat.v4.new_markdown_cell("A lecture.")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
         ("missing.ipynb", None, "cannot be checked: it is not a file"),
         ("cut.ipynb", '{"cells": [', "cannot be checked: it is not readable JSON"),
-        ("lecture.ipynb", nbformat.writes(nbformat.v4.new_notebook()), "holds no check"),
+        ("empty.ipynb", nbformat.writes(nbformat.v4.new_notebook()), "cannot be checked: it has no cells"),
+        ("lecture.ipynb", nbformat.writes(nbformat.v4.new_notebook(cells=[TEXT])), "holds no check"),
     ],
 )
 def test_what_is_no_lab_is_refused_in_a_sentence(name, text, sentence, tmp_path, capsys) -> None:
