@@ -456,7 +456,7 @@ def test_a_token_outside_of_its_vocabulary_is_refused():
 def test_lengths_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match=r"lengths has shape \(1, 2\); it must be \(batch,\)"):
         ref.padding_mask(torch.tensor([[1, 2]]), 3)
-    with pytest.raises(ValueError, match="lengths holds 1 … 4; with n_tokens=3 it must be 0 … that"):
+    with pytest.raises(ValueError, match="lengths holds 1 … 4; with n_tokens=3, each must be 0 … 3"):
         ref.padding_mask(torch.tensor([1, 4]), 3)
 
 
