@@ -99,6 +99,7 @@ class WidgetNotebook:
         try:
             self.tab.cell(shown).locator(".headroom-widget").wait_for(timeout=60_000)
         except TooLate:
+            self.tab.errors.clear()  # of the load that was interrupted
             self.tab.open_notebook(self.path)
 
     def press(self, widget: Widget, part: str, *keys: str) -> None:
