@@ -23,6 +23,7 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 from tqdm.auto import trange
 
 from headroom.reference.by_hand.adam import Adam
@@ -102,6 +103,7 @@ def counter_backward(d_logits: np.ndarray, parameters: Parameters, saved: Saved)
     return {"embedding": d_table, **named("block", block), "head.weight": head_weight, "head.bias": head_bias}
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # with more, matrices this small mostly wait for a busy core
 def train_counter(train: Sequences, seed: int, steps: int = STEPS) -> tuple[Parameters, list[float]]:
     """Train a new counter with Adam; the learning rate rises for a tenth of the steps, then falls to 0, both in a line.
 

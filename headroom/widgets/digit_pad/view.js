@@ -169,7 +169,7 @@ class View {
   writeReading(answer, i) {
     const { parts, page, facts, shown: { now } } = this;
     const { root, readings: { [i]: one } } = parts;
-    write(one.title, i ? `With the mistake: ${titleOf(facts, now.mistake)}` : `What ${this.reader ? "the" : "your"} ${now.mistake === null ? "" : "healthy "}model reads`);
+    write(one.title, i ? `With the mistake: ${titleOf(facts, now.mistake)}` : `What ${this.reader ? "the" : "your"} ${now.mistake === null ? "" : "correct "}model reads`);
     write(one.what, i && now.mistake !== null ? facts.mistakes.find(([name]) => name === now.mistake)?.[3] ?? "" : "");
     const values = answer?.probabilities;
     const best = values ? ranked(values)[0] : -1;
