@@ -2,6 +2,8 @@
 
 A Markdown cell names them in its metadata: `"quotes": {"98.4": 0.3, "3,072": 0}` says that both stand in the cell's
 text, that a code cell prints a number at most 0.3 from 98.4, and that one prints what is 3,072 to the digits shown.
+Only the last `NEAR` cells above that print numbers count, for in a whole lecture nearly any number is printed
+somewhere; another cell is named by its id, `{"98.4": [0.3, "train"]}`.
 """
 
 import re
@@ -9,6 +11,7 @@ from html.parser import HTMLParser
 
 import nbformat
 
+NEAR = 2
 SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -51,10 +54,10 @@ class _Tables(HTMLParser):
         self.said += data if self.depth else ""
 
 
-def printed(notebook: nbformat.NotebookNode) -> str:
-    """What its code cells say in words: what they print, the values that they show, and the tables among these."""
+def printed(cell: nbformat.NotebookNode) -> str:
+    """What a code cell says in words: what it prints, the values that it shows, and the tables among these."""
     said = []
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+    for output in cell.get("outputs", []):
         if output.get("name") == "stdout":
             said.append(output.text)
         data = output.get("data", {})
@@ -65,21 +68,28 @@ def printed(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(said)
 
 
-def quotes(notebook: nbformat.NotebookNode) -> list[tuple[nbformat.NotebookNode, str, float]]:
-    """Its quoted numbers: the cell, the number as it stands there, and how far from it the printed one may be."""
-    return [(cell, *one) for cell in notebook.cells for one in cell.metadata.get("quotes", {}).items()]
+def quotes(notebook: nbformat.NotebookNode) -> list[tuple[nbformat.NotebookNode, str, float, str]]:
+    """Its quoted numbers: the cell, the number as it stands there, how far from it the printed one may be, and the id
+    of the cell that prints it, or ""."""
+    return [
+        (cell, quote, *(about if isinstance(about, list) and len(about) == 2 else (about, "")))
+        for cell in notebook.cells
+        for quote, about in cell.metadata.get("quotes", {}).items()
+    ]
 
 
 def ill_formed(notebook: nbformat.NotebookNode) -> list[str]:
     """Quotes that no run could bear out."""
-    found = []
-    for cell, quote, tolerance in quotes(notebook):
+    found, code = [], {cell.id for cell in notebook.cells if cell.cell_type == "code"}
+    for cell, quote, tolerance, where in quotes(notebook):
         if cell.cell_type != "markdown":
             found.append(f"cell {cell.id} is no text, and quotes {quote}")
         if not NUMBER.fullmatch(plain(quote)):
             found.append(f"cell {cell.id}: {quote!r} is not one number")
         if type(tolerance) not in (int, float) or tolerance < 0:
             found.append(f"cell {cell.id}: {quote} may be {tolerance!r} off, which is no distance")
+        if where and where not in code:
+            found.append(f"cell {cell.id}: {quote} is to be printed by {where!r}, which is no code cell")
         if not standing(quote, cell.source):
             found.append(f"cell {cell.id} does not say {quote}, which its metadata quotes: see docs/writing.md")
     return found
@@ -91,18 +101,27 @@ def standing(quote: str, text: str) -> re.Match | None:
 
 
 def misquoted(notebook: nbformat.NotebookNode) -> list[str]:
-    """Quotes of a notebook that has run which none of its printed numbers bears out.
+    """Quotes of a notebook that has run which no number that is printed near or where they say bears out.
 
     A printed number has to be within the tolerance, or within half a unit of the quote's last digit. What the text
     gives in % may be printed as a share of 1.
     """
-    results = [value for value, _ in numbers(printed(notebook))]
-    found = []
-    for cell, quote, tolerance in quotes(notebook):
+    found, said_by = [], {cell.id: [value for value, _ in numbers(printed(cell))] for cell in notebook.cells}
+    order = list(said_by)
+    for cell, quote, tolerance, where in quotes(notebook):
+        above = [name for name in order[: order.index(cell.id)] if said_by[name]]
+        places = [where] if where else above[-NEAR:]
         [(said, rounding)] = numbers(quote)
         off = max(tolerance, rounding) * (1 + 1e-9)
         share = (match := standing(quote, cell.source)) and match["percent"]
-        near = sorted(results, key=lambda value: abs(value - said))[:1]
-        if not any(abs(value - said) <= off or (share and abs(100 * value - said) <= off) for value in results):
-            found.append(f"cell {cell.id} says {quote}, and the nearest number printed is {near}")
+
+        def bears_out(value: float, said: float = said, off: float = off, share: str | None = share) -> bool:
+            return abs(value - said) <= off or bool(share and abs(100 * value - said) <= off)
+
+        if not any(bears_out(value) for name in places for value in said_by[name]):
+            nearest = {name: min(said_by[name], key=lambda value: abs(value - said)) for name in places}
+            elsewhere = [name for name in order if any(map(bears_out, said_by[name]))]
+            found.append(f"cell {cell.id} says {quote}; the nearest numbers printed by cells are {nearest}")
+            if elsewhere:
+                found[-1] += f"; if {' or '.join(elsewhere)} is meant, name it, as docs/writing.md says"
     return found

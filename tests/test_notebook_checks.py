@@ -4,6 +4,7 @@ import inspect
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -148,9 +149,25 @@ def test_the_check_finds_what_is_misquoted(text: str, quote: str, tolerance: obj
         new_output("execute_result", {"text/plain": "tensor([0.2500, 6.0000])"}),
     ]
     cell = new_markdown_cell(text, metadata={"quotes": {quote: tolerance}})
-    notebook = new_notebook(cells=[cell, new_code_cell("f()", outputs=outputs)])
+    notebook = new_notebook(cells=[new_code_cell("f()", outputs=outputs), cell])
     found = ill_formed(notebook) or misquoted(notebook)
     assert (len(found) == 1 and wrong in found[0]) if wrong else found == []
+
+
+def test_only_what_is_printed_near_or_where_it_is_said_bears_out_a_quote() -> None:
+    def said(number: int, about: Any) -> list[str]:
+        printing = [new_output("stream", name="stdout", text=f"{number} of it\n") for number in (10, 20, 30, 40)]
+        cells = [new_code_cell("f()", id=f"c{place}", outputs=[one]) for place, one in enumerate(printing)]
+        cells.insert(3, new_markdown_cell(f"It is {number}.", metadata={"quotes": {str(number): about}}))
+        notebook = new_notebook(cells=cells)
+        return ill_formed(notebook) or misquoted(notebook)
+
+    assert said(20, 0) == said(30, 0) == said(10, [0, "c0"]) == said(40, [0, "c3"]) == []
+    assert "{'c1': 20.0, 'c2': 30.0}; if c0 is meant, name it" in said(10, 0)[0]
+    assert "if c3 is meant" in said(40, 0)[0]
+    assert said(41, 0) and "is meant" not in said(41, 0)[0]
+    assert "no code cell" in said(10, [0, "c9"])[0]
+    assert "no distance" in said(10, [0, "c0", 1])[0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process's memory")
