@@ -28,7 +28,7 @@ FOCUS = "<style>.MCButton:focus-within { outline: 3px solid #56b4e9 }</style>"
 # JupyterLab's MathJax has no `typeset`; jupyterquiz would then fetch another MathJax from the network. It gets one
 # whenever it is looked at: a reopened notebook shows its questions while JupyterLab still loads its MathJax.
 # And keys pressed in a question (arrows choose an answer) are the question's, not the notebook's; Escape goes back to
-# the notebook.
+# the notebook, and Shift+Enter goes on to the next cell as everywhere.
 SETTLE = """
 if (!Object.getOwnPropertyDescriptor(window, "MathJax")?.get) {
     let mathjax = window.MathJax;
@@ -40,7 +40,7 @@ if (!Object.getOwnPropertyDescriptor(window, "MathJax")?.get) {
 }
 setTimeout(() => {  // once JupyterLab has put the output into the page
     element.closest(".jp-OutputArea")?.addEventListener("keydown", (event) => {
-        if (event.key !== "Escape") event.stopPropagation();
+        if (event.key !== "Escape" && !(event.key === "Enter" && event.shiftKey)) event.stopPropagation();
     });
 });
 """

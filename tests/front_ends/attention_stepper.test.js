@@ -36,6 +36,7 @@ test("very large scores do not overflow", () => {
 test("what is shown, in words", () => {
   const words = new Words(data);
   assert.match(words.sayStep(data.look(now)), /^Step 4 of 5, softmax: e to the power of each score, divided by the sum of all\. The weights sum to 1; most goes to key 2 \(0\.804\)\.$/);
+  assert.match(words.sayStep(data.look({ ...now, edited: [[1, 0, 1], [1, 1, 1]] })), /most goes to key 1 and key 2 \(0\.500 each\)\.$/);
   assert.match(words.sayStep(data.look({ ...now, query: 0, step: "mask" })), /1 of 2 keys are hidden from query 1/);
   assert.match(words.sayChanges(data.look({ ...now, edited: [[1, 0, 5]] })), /score with key 1 5\.00 in place of 0\.00/);
   assert.deepEqual([say(-0.001), say(Infinity), say(123456), weight(0.12345)], ["0.00", "∞", "1.23 · 10^5", "0.123"]);

@@ -31,7 +31,7 @@ test("keys step through layers without going round, and pick heads", () => {
   assert.equal(keys[4], undefined);
 });
 
-test("a notebook gets no key that is pressed in a widget, but for Tab and saving", () => {
+test("a notebook gets no key that is pressed in a widget, but for Tab, saving and Shift+Enter", () => {
   const root = new globalThis.EventTarget();
   const [taken, heard] = [[], []];
   guardKeys(root, new globalThis.AbortController().signal, ({ key }) => taken.push(key) && key === "h");
@@ -46,6 +46,8 @@ test("a notebook gets no key that is pressed in a widget, but for Tab and saving
   assert.deepEqual([taken, heard], [["b", "h"], []]);
   assert.deepEqual([press("Tab"), press("s", { metaKey: true })], [false, false]);
   assert.deepEqual([taken, heard], [["b", "h"], ["Tab", "s"]]);
+  press("Enter", { shiftKey: true });
+  assert.deepEqual([taken, heard], [["b", "h"], ["Tab", "s", "Enter"]]);
   press("[", { ctrlKey: true, altKey: true, getModifierState: (/** @type {string} */ name) => name === "AltGraph" });
   assert.deepEqual(taken, ["b", "h", "["]); // as keyboards write it that have it on AltGr
 });

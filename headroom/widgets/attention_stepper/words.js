@@ -77,7 +77,9 @@ export class Words {
         ? `${numbered} ${hidden} of ${n_keys} keys are hidden from ${who} (×): their scores become −∞.`
         : `${numbered} nothing is hidden from ${who}; every score stays.`;
     }
-    const most = `${this.sayKey(best)} (${weight(row(stages.weights)[best])})`;
+    const weights = Array.from(row(stages.weights), weight);
+    const equal = weights.flatMap((one, key) => (one === weights[best] ? [this.sayKey(key)] : []));
+    const most = equal.length > 1 && equal.length < 4 ? `${list(equal)} (${weights[best]} each)` : `${this.sayKey(best)} (${weights[best]})`;
     const soften = now.temperature === 1 ? "e to the power of each score" : `e to the power of each score divided by the temperature ${temperatureOf(now.temperature)}`;
     if (step === "softmax") return `${numbered} ${soften}, divided by the sum of all. The weights sum to 1; most goes to ${most}.`;
     return `${numbered} the output of ${who} is the sum of all values, each times its weight. Most comes from ${most}.`;

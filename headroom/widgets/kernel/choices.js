@@ -5,13 +5,13 @@
 const HOVER_REST_MS = 300; // what is hovered goes to Python after the pointer has rested this long, or left
 const HIDDEN_MS = 200; // after which a page that takes itself apart to change its theme is whole again
 
-/** Keep the keys from the notebook, where `b` would add a cell and `dd` delete one. Tab leaves the widget, saving stays
- * what it is everywhere, and `press(event)` answers whether it took the key.
+/** Keep the keys from the notebook, where `b` would add a cell and `dd` delete one. Tab leaves the widget, saving and
+ * Shift+Enter stay what they are everywhere, and `press(event)` answers whether it took the key.
  * @param {HTMLElement} root @param {AbortSignal} signal @param {(event: KeyboardEvent) => boolean} press */
 export function guardKeys(root, signal, press) {
   root.addEventListener("keydown", (event) => {
     const command = (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState("AltGraph");
-    if (event.key === "Tab" || (command && event.key.toLowerCase() === "s")) return;
+    if (event.key === "Tab" || (event.key === "Enter" && event.shiftKey) || (command && event.key.toLowerCase() === "s")) return;
     event.stopPropagation();
     if (!command && press(event)) event.preventDefault();
   }, { signal });
