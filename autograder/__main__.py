@@ -107,7 +107,8 @@ def _run(chosen: argparse.Namespace) -> int:
         with gradebook(course) as book:
             names = [one.id for one in people.enrol(book, chosen.file, _tell)]
         such_as = f"{', '.join(names[:3])}{', …' * (len(names) > 3)}"
-        print(f"{how_many(len(names), 'student')} in the gradebook, as {such_as}")
+        these = f"{how_many(len(names), 'student')} of this file {'is' if len(names) == 1 else 'are'}"
+        print(f"{these} in the gradebook, as {such_as}")
     elif chosen.command == "student-copy":
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":

@@ -51,6 +51,7 @@ EXTENSIONS = (
 
 def main(course: Path = COURSE) -> int:
     """Print the lines, what is broken before all else, and return 1 if the course lacks something, else 0."""
+    print("Looking at the installation: Python, packages, PyTorch, JupyterLab ...", flush=True)
     lines = list(examine(course))
     missing = [line for line in lines if line.mark == MISSING]
     for line in [*missing, *(line for line in lines if line.mark != MISSING)]:

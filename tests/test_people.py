@@ -44,7 +44,7 @@ def test_canvas_test_student_is_left_out_and_that_is_said(
     assert main(["roster", "class.csv"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"Canvas's test student is left out: Student, Test, 99{', ' * bool(login)}{login}",
-        "1 student in the gradebook, as ann",
+        "1 student of this file is in the gradebook, as ann",
     ]
     give(course, "ann", 7.0)
     assert [row["lab1"] for row in filled(course, text, ["lab1"])] == ["10", "7", ""]

@@ -383,9 +383,17 @@ def test_points_that_the_text_does_not_name_are_said(tmp_path: Path) -> None:
     (cell,) = (cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("points") == 10)
     cell.metadata.nbgrader.points = 20
     nbformat.write(notebook, tmp_path / "layer_norm.ipynb")
+    old = "its text speaks of {} points, which no graded cell gives, nor all together: {!r}"
+    share, first = "| share of the 10 points | what is checked |", notebook.cells[0].source.split("*")[1]
+    stale = [old.format(18, f"*{first}*"[:80]), old.format(10, share)]
     assert labs.unsaid_points(tmp_path / "layer_norm.ipynb") == [
-        "the cell 'check-layer-norm' gives 20 points, and the lab's text does not say so."
+        "the cell 'check-layer-norm' gives 20 points, and the lab's text does not say so.",
+        *stale,
     ]
+    for text in notebook.cells:  # only one of the three places is mended
+        text.source = text.source.replace("Write `LayerNorm` (10 points)", "Write `LayerNorm` (20 points)")
+    nbformat.write(notebook, tmp_path / "layer_norm.ipynb")
+    assert labs.unsaid_points(tmp_path / "layer_norm.ipynb") == stale
 
 
 def command(course: Path, *arguments: str) -> str:

@@ -15,6 +15,7 @@ PARTS = {
     "source": "the lab has changed",
     "grader": "the grader or its configuration has changed",
 }
+FILES = "files"  # the hash of what was handed in, without its time, by which attempts are told apart
 
 
 def digest(what: bytes | dict[str, Any]) -> str:
@@ -43,7 +44,7 @@ class Journal:
                     key, of = (record["lab"], record["student"]), record["of"]
                     self._of[key] = of
                     if of is not None and "verdicts" in record:
-                        self._attempts[key][of["submission"]] = record["verdicts"]
+                        self._attempts[key][of.get(FILES, of["submission"])] = record["verdicts"]
                 except (ValueError, LookupError, TypeError):
                     continue
 
@@ -80,7 +81,7 @@ class Journal:
         Args:
             lab: the lab.
             student: whose submission.
-            of: a hash for each of `PARTS`.
+            of: a hash for each of `PARTS` and of `FILES`.
             seed: of the hidden cases.
             verdicts: what was said, as of `recorded.verdicts`.
         """

@@ -81,17 +81,27 @@ def generate(
 
 
 def unsaid_points(path: Path) -> list[str]:
-    """The points of graded cells that a lab's text does not name, as sentences, if it names any at all."""
+    """Points that a lab's text and its graded cells do not agree on, as sentences, if the text names any at all.
+
+    The numbered questions of a cell may share its points as they like.
+    """
     cells = nbformat.read(path, as_version=4).cells
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    named = {float(number) for number in re.findall(r"\b(\d+(?:\.\d+)?) points?\b", prose)}
+    lines = [line for line in prose.splitlines() if not re.match(r"\s*\d+\. ", line)]
+    named = {float(number): line for line in lines for number in re.findall(r"\b(\d+(?:\.\d+)?) points?\b", line)}
     given = {
         about.grade_id: about.points for cell in cells if (about := cell.metadata.get("nbgrader", {})).get("points")
     }
-    return [
+    known = {*given.values(), sum(given.values())}
+    missing = [
         f"the cell {name!r} gives {points:g} points, and the lab's text does not say so."
         for name, points in given.items()
         if named and points not in named
+    ]
+    return missing + [
+        f"its text speaks of {points:g} points, which no graded cell gives, nor all together: {line.strip()[:80]!r}"
+        for points, line in named.items()
+        if points not in known
     ]
 
 
@@ -156,7 +166,10 @@ def differing(course: Path, say: Callable[[str], None] = lambda line: None) -> l
         generate(scratch, names(scratch), course_of(course), say)
         say("Comparing what was made with labs/ ...")
         made, kept = _files(scratch / "labs"), _files(course / "labs")
-    return sorted({path.parts[0] for path in made.keys() | kept.keys() if made.get(path) != kept.get(path)})
+    found = sorted({path.parts[0] for path in made.keys() | kept.keys() if made.get(path) != kept.get(path)})
+    if not found:
+        say("labs/ is what solutions/ gives.")
+    return found
 
 
 def _files(folder: Path) -> dict[Path, bytes]:

@@ -82,6 +82,17 @@ def snapshot(folder: Path, notebooks: list[str]) -> bytes:
     return pack({"linked": linked, "entries": entries}, contents)
 
 
+def without_time(data: bytes) -> bytes:
+    """What `snapshot` gave, without the time of handing in."""
+    about, contents = unpack(data)
+    kept = [
+        (*entry, contents[place] if place >= 0 else b"")
+        for *entry, place in about["entries"]
+        if entry[0] != intake.STAMP
+    ]
+    return pack(about | {"entries": [entry for *entry, _ in kept]}, [content for *_, content in kept])
+
+
 def lay_out(data: bytes, student: Path, lab: str) -> None:
     """Make a submission's folder again: `student`/`lab`, of which the former must not be there."""
     about, contents = unpack(data)

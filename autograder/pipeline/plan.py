@@ -16,7 +16,7 @@ from traitlets.config import Config
 from autograder.pipeline.cells import checked_in
 from autograder.pipeline.intake import handed_in_at, meant
 from autograder.pipeline.integrity import earlier_prints
-from autograder.pipeline.journal import Journal, digest
+from autograder.pipeline.journal import FILES, Journal, digest
 from autograder.pipeline.parcel import (
     Rows,
     notebooks_of,
@@ -24,6 +24,7 @@ from autograder.pipeline.parcel import (
     rows_of_lab,
     snapshot,
     students_of,
+    without_time,
 )
 from autograder.pipeline.submission import is_graded
 
@@ -111,8 +112,8 @@ class Plan:
         return snapshot(self.folder(student), self.notebooks)
 
     def of(self, submission: bytes) -> dict[str, str]:
-        """A hash for each of what decides a grade."""
-        return self._of | {"submission": digest(submission)}
+        """A hash for each of what decides a grade, and of the files without the time of handing in."""
+        return self._of | {"submission": digest(submission), FILES: digest(without_time(submission))}
 
     def request(self, student: str, submission: bytes, rows: Rows, seed: int) -> bytes:
         """What a worker is asked, as `worker.Desk` says."""
