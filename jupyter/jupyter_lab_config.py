@@ -2,6 +2,7 @@
 """How the course's JupyterLab is set up. `python -m headroom lab` reads it; labconfig/ holds settings, labextensions/
 what is shown of the course itself."""
 
+import logging
 from pathlib import Path
 
 # Nothing asks the internet by itself.
@@ -12,6 +13,11 @@ c.LabApp.extension_manager = "readonly"
 # Only this computer reaches it, and Ctrl-C stops it without a second question.
 c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.answer_yes = True
+
+# Two warnings that concern nobody: the default time to answer a ping is longer than the time between two; and at each
+# check that passes when a lab is validated, nbgrader says that its text is no number of points.
+c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
+logging.getLogger("ServerApp").addFilter(lambda record: "expecting output to indicate" not in record.getMessage())
 
 # Looking for language servers would start npm, which writes into the home folder.
 c.LanguageServerManager.autodetect = False
