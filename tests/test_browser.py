@@ -136,6 +136,22 @@ def test_a_question_never_fetches_another_mathjax(lab: Lab) -> None:
     lab.page.wait_for_timeout(800)  # it looks again after 500 ms
 
 
+def test_in_a_question_keys_are_its_own_and_shift_enter_goes_on(lab: Lab) -> None:
+    lab.open_notebook("lectures/00_start_here.ipynb")
+    first = next(cell["id"] for cell in lab.cells() if cell["cell_type"] == "code")
+    lab.set_source(first, 'from headroom.quiz import ask\nask("One?\\n+ Yes.\\n  It is.\\n- No.\\n  It is.")')
+    lab.run_cell(first)
+    cells = len(lab.cells())
+    active = lab.page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+    lab.page.locator(".MCButton").first.click()
+    lab.page.keyboard.press("b")  # which the notebook would take for a new cell
+    expect(active.locator(".MCButton").first).to_be_visible()
+    lab.page.keyboard.press("Shift+Enter")
+    expect(active).to_have_count(1)
+    expect(active.locator(".MCButton")).to_have_count(0)
+    assert len(lab.cells()) == cells
+
+
 def test_a_formula_wider_than_a_narrow_window_scrolls(lab: Lab) -> None:
     lab.page.set_viewport_size({"width": 1024, "height": 1000})
     lab.open_notebook("lectures/02_attention_scores.ipynb")

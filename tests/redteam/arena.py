@@ -22,8 +22,6 @@ from tests.redteam import machine
 REPOSITORY = Path(__file__).resolve().parents[2]
 ATTACKS = Path(__file__).parent / "attacks"
 LAB, NOTEBOOK = "lab04_layer_norm", "layer_norm"
-FULL = {"LayerNorm": 10.0, "RMSNorm": 5.0}
-CELLS = {"layer-norm": "LayerNorm", "rms-norm": "RMSNorm"}
 SHORT = """
 c.JudgedExecute.timeout = 4
 c.JudgedExecute.total_timeout = 30.0
@@ -38,6 +36,26 @@ SECRETS = {
 }
 NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 STOLEN = "STOLEN"  # what an attack prints when it succeeds, from two halves, so that its source does not hold it
+
+
+def source() -> NotebookNode:
+    """The lab, as instructors write it."""
+    return nbformat.read(REPOSITORY / "solutions" / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
+
+
+def _cells() -> dict[str, str]:
+    """The exercise that each answer cell holds, by the cell's id: the one that the next check names."""
+    found, answer = {}, ""
+    for cell in source().cells:
+        about = cell.metadata.get("nbgrader", {})
+        if about.get("solution") and not about.get("grade"):
+            answer = cell.id
+        elif name := checked_name(cell):
+            found[answer] = name
+    return found
+
+
+CELLS = _cells()
 
 
 def answers(folder: str) -> dict[str, str]:
