@@ -48,7 +48,7 @@ class Piece:
 
 COURSE = (
     Piece("00", "Start here", "the finished thing, one step of attention, how checks work", (), (0, 0)),
-    Piece("01", "Queries, keys and values", "why attention; one word by hand, then matrices", ("00",), (0, 1)),
+    Piece("01", "Queries, keys and values", "from words to Q, K and V by learned matrices", ("00",), (0, 1)),
     Piece("02", "Scores, softmax and masks", "dot product, √d_k, softmax, temperature, masks", ("01",), (0, 2)),
     Piece("03", "Multi-head self-attention", "heads by loop, then by reshape; W_O; cost", ("02",), (1, 1)),
     Piece("04", "Positional encoding", "sines and cosines, learned, rotary; extrapolation", ("03",), (1, 0)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from headroom.figures import heatmap
+from headroom.figures import COLORS, heatmap
 
 MOST_LABELS = 24  # rows or columns that are named; more names than that cannot be read
 LONGEST_LABEL = 14  # letters
@@ -28,6 +28,7 @@ class Panel:
     signed: bool = False  # colour around 0
     values: bool = False  # write the numbers
     ink: bool = False  # an image: 0 is paper, 1 ink
+    patches: tuple[int, int] = (1, 1)  # an image: cut by lines into so many rows and columns
 
 
 def draw(panels: Sequence[Panel]) -> Figure:
@@ -37,6 +38,11 @@ def draw(panels: Sequence[Panel]) -> Figure:
         if panel.ink or panel.matrix.ndim == 3:
             ax.imshow(panel.matrix, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
             ax.set(xticks=[], yticks=[])
+            (height, width), (rows, columns) = panel.matrix.shape[:2], panel.patches
+            for row in range(1, rows):
+                ax.axhline(row * height / rows - 0.5, color=COLORS["sky"], linewidth=1)
+            for column in range(1, columns):
+                ax.axvline(column * width / columns - 0.5, color=COLORS["sky"], linewidth=1)
         else:
             n_rows, n_columns = panel.matrix.shape
             rows, columns = _labels(panel.rows, n_rows, panel.first), _labels(panel.columns, n_columns, panel.first)

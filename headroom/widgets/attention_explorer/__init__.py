@@ -339,9 +339,10 @@ class AttentionExplorer(Widget):
         image = pixels[self.sample] / 255
         grey = image.shape[-1] == 1
         label = f" (a {facts['labels'][self.sample]})" if facts["labels"] else ""
+        grid = (facts["rows"], facts["columns"])
         return [
-            Panel(f"Image {self.sample + 1}{label}", image[..., 0] if grey else image, ink=grey),
-            Panel(f"Weights of {self._whose()}", self.selected_weights.reshape(facts["rows"], facts["columns"])),
+            Panel(f"Image {self.sample + 1}{label}", image[..., 0] if grey else image, ink=grey, patches=grid),
+            Panel(f"Weights of {self._whose()}", self.selected_weights.reshape(grid)),
         ]
 
     def _says(self) -> str:
