@@ -14,6 +14,7 @@ import pytest
 from autograder.kernels import launch
 from autograder.pipeline import grading, intake, parcel, worker
 from autograder.pipeline.course import Failed
+from autograder.pipeline.journal import FILES, PARTS, Journal, digest
 from autograder.pipeline.worker import Died
 
 # --- Submissions as bytes -------------------------------------------------------------------------------------------
@@ -72,6 +73,26 @@ def test_a_worker_sees_of_a_submission_what_the_grader_sees(tmp_path: Path, made
     assert parcel.snapshot(folder, ["first", "second"]) == data, "or an unchanged submission would be graded again"
     (folder / "first.ipynb").write_text("[]")
     assert parcel.snapshot(folder, ["first", "second"]) != data
+
+
+def test_another_time_of_handing_in_is_no_other_attempt(tmp_path: Path) -> None:
+    folder = tmp_path / "submitted" / "ann" / "lab1"
+    folder.mkdir(parents=True)
+    (folder / "first.ipynb").write_text("{}")
+    journal, verdict = Journal(tmp_path), {"Softmax": {"score": 0.1, "mistakes": []}}
+
+    def handed_in() -> int:
+        data = parcel.snapshot(folder, ["first"])
+        of = dict.fromkeys(PARTS, "") | {"submission": digest(data), FILES: digest(parcel.without_time(data))}
+        journal.add("lab1", "ann", of, 1, verdict)
+        return len(Journal(tmp_path).attempts("lab1", "ann"))
+
+    assert handed_in() == 1
+    for when in ("2026-11-30 22:58:00 UTC", "2026-12-01 22:58:00 UTC"):
+        (folder / "timestamp.txt").write_text(when)
+        assert handed_in() == 1
+    (folder / "first.ipynb").write_text("[]")
+    assert handed_in() == 2
 
 
 def test_no_more_is_read_of_a_submission_than_is_graded(tmp_path: Path) -> None:

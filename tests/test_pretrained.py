@@ -20,6 +20,7 @@ REMAKE = "remake it: python -m headroom.pretrained"
     [
         ("vit_digits", VIT_DIGITS, 400_000),
         ("dates", DATES, 900_000),
+        ("dates_seed_2", DATES, 500_000),
         ("code", CODE, 4_100_000),
         ("repeats", REPEATS, 900_000),
         ("repeats_one_layer", REPEATS, 100_000),
@@ -29,6 +30,7 @@ def test_a_checkpoint_was_made_with_todays_recipe(name, recipe, bytes_):
     stored = pretrained.checkpoint(name)
     assert Recipe(**stored["recipe"]) == recipe, REMAKE
     seeds = {"repeats": pretrained.REPEATS_SEEDS[2], "repeats_one_layer": pretrained.REPEATS_SEEDS[1]}
+    seeds |= pretrained.DATES_SEEDS
     assert stored["seed"] == seeds.get(name, pretrained.SEED)
     assert (pretrained.FOLDER / f"{name}.pt").stat().st_size < bytes_
 
@@ -47,6 +49,13 @@ def test_the_pretrained_transformer_reads_unseen_dates_by_itself():
     assert not model.training
     assert exact_match(model, test) >= 0.99
     assert pretrained.checkpoint("dates")["val_accuracy"] >= 0.99
+
+
+def test_the_second_transformer_has_the_history_of_its_training():
+    stored = pretrained.checkpoint("dates_seed_2")
+    assert len(stored["losses"]) == DATES.epochs * 782
+    assert len(stored["epochs"]) == DATES.epochs and stored["epochs"][-1] == stored["val_accuracy"] >= 0.99
+    assert exact_match(pretrained.pretrained_transformer(2), written_dates("test", 1000, seed=7)) >= 0.99
 
 
 PARTS = {  # where a long date says it, and which characters of YYYY-MM-DD are asked for it
