@@ -35,8 +35,10 @@ def pretrained_vit() -> ViT:
 
 def pretrained_transformer(seed: int = 1) -> Transformer:
     """A `dates_transformer()` trained on written dates with `DATES` from seed 1 or 2, on the CPU and in eval mode."""
-    (name,) = (name for name, its in DATES_SEEDS.items() if its == seed)
-    return _load(dates_transformer(), name)
+    names = {its: name for name, its in DATES_SEEDS.items()}
+    if seed not in names:
+        raise ValueError(f"seed is {seed}: there are models from the seeds {' and '.join(map(str, names))}")
+    return _load(dates_transformer(), names[seed])
 
 
 def pretrained_language_model() -> LanguageModel:

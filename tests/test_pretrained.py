@@ -56,6 +56,8 @@ def test_the_second_transformer_has_the_history_of_its_training():
     assert len(stored["losses"]) == DATES.epochs * 782
     assert len(stored["epochs"]) == DATES.epochs and stored["epochs"][-1] == stored["val_accuracy"] >= 0.99
     assert exact_match(pretrained.pretrained_transformer(2), written_dates("test", 1000, seed=7)) >= 0.99
+    with pytest.raises(ValueError, match="seed is 3: there are models from the seeds 1 and 2"):
+        pretrained.pretrained_transformer(3)
 
 
 PARTS = {  # where a long date says it, and which characters of YYYY-MM-DD are asked for it
