@@ -30,8 +30,8 @@ def made_beforehand(
 ) -> dict[tuple[Any, ...], Result]:
     """The result of every run: the kept ones, or by training.
 
-    Either way one run is made here first, and the time that all would take is printed. At small scale
-    (`headroom.scale`) all are made.
+    Either way one run is made here first, and the time that all would take is printed: at most, as what PyTorch does
+    once is in it. At small scale (`headroom.scale`) all are made.
 
     Args:
         name: of the experiment, under which its results are kept.
@@ -57,8 +57,8 @@ def made_beforehand(
         start = time.perf_counter()
         made = {runs[0]: train_one(*runs[0])}
         seconds = (time.perf_counter() - start) * len(runs)
-        print(f"{len(runs)} trainings, about {seconds:.0f} s here", end="")
-        print("." if here else "; these were made beforehand (TRAIN = True makes them here).")
+        print(f"{len(runs)} trainings, up to {seconds:.0f} s here", end="")
+        print("." if here else ";\nthese were made beforehand. (TRAIN = True makes them here.)")
         if not here:
             return {run: results[_key(run)] for run in runs}
         for run in tqdm(runs[1:], desc="training"):

@@ -37,7 +37,7 @@ def test_by_default_the_kept_results_are_returned_after_one_run(capsys: pytest.C
 
     assert made_beforehand("width", spy, RUNS[:2]) == {("wide", 0): 1.5, ("wide", 1): 2.5}
     assert asked == [("wide", 0)]
-    assert "these were made beforehand (TRAIN = True makes them here)" in capsys.readouterr().out
+    assert "these were made beforehand. (TRAIN = True makes them here.)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("train", [False, True])
