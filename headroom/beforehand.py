@@ -1,9 +1,9 @@
 """Results of the lectures' many short trainings: made beforehand and kept with the course, or made here.
 
     TRAIN = False  # True: train them here
-    known = made_beforehand("facts", lambda name, seed: accuracy(models[name], seed), runs, TRAIN)
+    known = made_beforehand("parts", lambda task, name, seed: accuracy(task, models[name], seed), runs, TRAIN)
 
-A lecture that compares eight seeds of six models shows their results without the minutes that they take. The switch
+A lecture that compares eight seeds of seven models shows their results without the minutes that they take. The switch
 trains them where one reads; `TRAIN = "keep"` also writes the results over the kept ones, which is how they were made.
 A test runs every such cell again with `TRAIN = True` (tests/test_recorded.py).
 """

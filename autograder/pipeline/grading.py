@@ -175,7 +175,7 @@ def _grade_and_write(
     def job(plan: Plan, student: str) -> Job:
         def request() -> bytes:
             submission, seed = plan.snapshot(student), secrets.randbits(62)
-            of[plan.lab, student] = plan.of(submission), seed
+            of[plan.lab, student] = plan.of(submission) | plan.files_of(submission), seed
             progress.begin(plan.lab, student)
             return plan.request(student, submission, writer.rows(plan.lab, student), seed)
 

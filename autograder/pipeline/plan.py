@@ -112,8 +112,12 @@ class Plan:
         return snapshot(self.folder(student), self.notebooks)
 
     def of(self, submission: bytes) -> dict[str, str]:
-        """A hash for each of what decides a grade, and of the files without the time of handing in."""
-        return self._of | {"submission": digest(submission), FILES: digest(without_time(submission))}
+        """A hash for each of what decides a grade."""
+        return self._of | {"submission": digest(submission)}
+
+    def files_of(self, submission: bytes) -> dict[str, str]:
+        """A hash of its files, by which the journal tells attempts apart: the time of handing in is not in it."""
+        return {FILES: digest(without_time(submission))}
 
     def request(self, student: str, submission: bytes, rows: Rows, seed: int) -> bytes:
         """What a worker is asked, as `worker.Desk` says."""

@@ -38,15 +38,15 @@ NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 STOLEN = "STOLEN"  # what an attack prints when it succeeds, from two halves, so that its source does not hold it
 
 
-def source() -> NotebookNode:
-    """The lab, as instructors write it."""
-    return nbformat.read(REPOSITORY / "solutions" / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
+def lab_in(folder: str) -> NotebookNode:
+    """The lab, as it stands in solutions/ or in labs/."""
+    return nbformat.read(REPOSITORY / folder / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
 
 
 def _cells() -> dict[str, str]:
     """The exercise that each answer cell holds, by the cell's id: the one that the next check names."""
     found, answer = {}, ""
-    for cell in source().cells:
+    for cell in lab_in("solutions").cells:
         about = cell.metadata.get("nbgrader", {})
         if about.get("solution") and not about.get("grade"):
             answer = cell.id
@@ -60,8 +60,7 @@ CELLS = _cells()
 
 def answers(folder: str) -> dict[str, str]:
     """The source of each cell that students fill in, as it stands in solutions/ or in labs/, without its marks."""
-    notebook = nbformat.read(REPOSITORY / folder / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
-    sources = {CELLS[cell.id]: cell.source for cell in notebook.cells if cell.id in CELLS}
+    sources = {CELLS[cell.id]: cell.source for cell in lab_in(folder).cells if cell.id in CELLS}
     return {name: re.sub(r"^ *### (BEGIN|END) SOLUTION\n?", "", text, flags=re.M) for name, text in sources.items()}
 
 
@@ -177,7 +176,7 @@ def environment(course: Path) -> dict[str, str]:
 
 def released() -> NotebookNode:
     """Lab 4 as students get it."""
-    return nbformat.read(REPOSITORY / "labs" / LAB / f"{NOTEBOOK}.ipynb", as_version=4)
+    return lab_in("labs")
 
 
 def hand_in(course: Path, student: str, cells: dict[str, str | None], code: dict[str, Any] | None = None) -> None:
