@@ -192,14 +192,15 @@ def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (
     """The cases called in this order.
 
     What is called on the way `there`, before that, is called in evaluation mode, and has a call with other inputs
-    before it, which leaves the weights alone. The last of them of each kind is called so once more at the end, where
-    what it has no mask for has none in the call before it, either.
+    before it, which leaves the weights alone; its inputs are tensors of their own, or one that is kept from the call
+    before would be filled anew with them. The last of them of each kind is called so once more at the end, where they
+    are not, for what knows a tensor again by its place, and what it has no mask for has none before it, either.
     """
     run = comparison.run
     singly = [(i, run.request(i) | {"training": False}) for i in there]
     # A cached first call shows only if the next call differs from it.
     twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
-    doubled = [call for calls in twice for call in calls]
+    doubled = [call for first, (i, request) in twice for call in (first, (i, request | {"anew": True}))]
     largest_of_kind = {run.trial.cases[i].tag: _with_others_first(run, i, request, False) for i, request in singly}
     calls: list[Call] = [*((i, run.request(i)) for i in order)]
     calls += [call for calls_of_kind in largest_of_kind.values() for call in calls_of_kind]

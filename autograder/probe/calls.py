@@ -171,7 +171,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     Args:
         objects: those built so far, by their arguments.
         how: `"shared"`: one object for all cases that are built alike, or one function, call after call, with the same
-            arrays and tensors filled anew; `"training"`: in training mode, where a case does not say itself;
+            arrays and tensors filled anew, but for a case that wants new ones, `"anew"`; `"training"`: in training mode, where a case does not say itself;
             `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its inputs moved there
             after it was built; `"default"`: PyTorch's default dtype, else that of the case.
 
@@ -200,7 +200,8 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
     if how.get("shared"):
-        inputs = objects["inputs"] = refilled(objects.get("inputs", []), inputs)
+        kept = [] if case.get("anew") else objects.get("inputs", [])
+        inputs = objects["inputs"] = refilled(kept, inputs)
         for writer in writers(inputs):
             _called(call, [other(value) for value in inputs], weights, case)  # the same model has written another
             writer.renew()
