@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .guards import Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
-from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, state, writers
+from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, refusal, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
 MAX_STARTS = 100_000  # numbers of a parameter whose start is told
@@ -171,9 +171,10 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     Args:
         objects: those built so far, by their arguments.
         how: `"shared"`: one object for all cases that are built alike, or one function, call after call, with the same
-            arrays and tensors filled anew, but for a case that wants new ones, `"anew"`; `"training"`: in training mode, where a case does not say itself;
-            `"strided"`: inputs that are not contiguous in memory; `"device"`: the object and its inputs moved there
-            after it was built; `"default"`: PyTorch's default dtype, else that of the case.
+            arrays and tensors filled anew, but for a case that wants new ones, `"anew"`; `"training"`: in training
+            mode, where a case does not say itself; `"strided"`: inputs that are not contiguous in memory; `"device"`:
+            the object and its inputs moved there after a first call; `"default"`: PyTorch's default dtype, else that
+            of the case.
 
     Returns:
         what is replied of a result; also which input, parameter and settings the call has changed, and whether what an
@@ -182,16 +183,20 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     dtype, device = getattr(torch, case["dtype"]), how.get("device", "cpu")
     torch.set_default_dtype(getattr(torch, how.get("default", case["dtype"])))
     call, weights = target, {}
+    inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
     if "build" not in case:
         call = objects.setdefault("function", _apart(target)) if how.get("shared") else _apart(target)
     else:
         key = json.dumps([case["build"], case["dtype"]])
         call = objects.get(key) if how.get("shared") else None
         if call is None:
-            call = objects[key] = _moved(_built(target, case["build"], dtype), device)
+            call = objects[key] = _built(target, case["build"], dtype)
+            if device != "cpu":
+                with contextlib.suppress(Exception):  # it makes what it makes when it is called for the first time
+                    call(*inputs)
+                _moved(call, device)
         call.train(bool(case.get("training", how.get("training"))))
         weights = _load(call, case)
-    inputs = [value.detach() if isinstance(value, torch.Tensor) else value for value in _inputs(case, dtype)]
     if how.get("strided"):
         inputs = [_strided(value) for value in inputs]
     if device != "cpu":
@@ -390,16 +395,21 @@ def _strided(value: Any) -> Any:
 
 
 def _called(call: Callable[..., Any], inputs: list[Any], weights: dict[str, torch.Tensor], case: dict[str, Any]) -> Any:
+    """The result; what a stand-in has refused is raised, even where the student's code has gone on without it."""
     if "steps" in case:
         return _in_turns(call, inputs, weights, case)
+    refusal(inputs)
     try:
-        return call(*inputs)
+        output = call(*inputs)
     except RuntimeError:
         floats = any(isinstance(v, torch.Tensor | np.ndarray | dict) for v in inputs)
         if floats or "build" in case or torch.get_default_dtype() == torch.float32:
             raise
         with defaulting_to(torch.float32):  # see `_built`: nothing that it was given says another one
-            return call(*inputs)
+            output = call(*inputs)
+    if (error := refusal(inputs)) is not None:
+        raise error
+    return output
 
 
 def _result(output: Any, case: dict[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor]]:

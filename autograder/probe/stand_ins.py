@@ -41,8 +41,7 @@ def _next_logits(
     batch, places, _ = own.shape
     lengths = list[int]()  # of the texts that it got; one with filler in it tells nothing of what is written
 
-    def next_logits(tokens: torch.Tensor) -> torch.Tensor:
-        """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
+    def logits_of(tokens: torch.Tensor) -> torch.Tensor:
         tokens = _ids(tokens, "next_logits takes")
         if tokens.dim() != 2 or len(tokens) != batch or not 1 <= tokens.size(1) <= 8 * places:
             raise ValueError(
@@ -60,7 +59,29 @@ def _next_logits(
         place = torch.arange(tokens.size(1)) % places
         return own[:, place] + added[place, tokens].cumsum(1)
 
+    def next_logits(tokens: torch.Tensor) -> torch.Tensor:
+        """Token ids (batch, t) → logits (batch, t, n_target) of what follows each of them."""
+        return _firmly(next_logits, logits_of, tokens)
+
     return next_logits
+
+
+def _firmly(who: Any, call: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
+    """Call it, and keep what it raises: `refusal` finds it even if the student's code goes on."""
+    try:
+        return call(*args)
+    except Exception as error:
+        who.refused = error
+        raise
+
+
+def refusal(inputs: Iterable[Any]) -> Exception | None:
+    """What a stand-in among the inputs has refused to do since this was last asked; None if nothing."""
+    for value in inputs:
+        if (error := getattr(value, "refused", None)) is not None:
+            value.refused = None
+            return error
+    return None
 
 
 class _Writer(nn.Module):
@@ -91,6 +112,9 @@ class _Writer(nn.Module):
 
     def forward(self, ids: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """Token ids (batch, tokens), without those in the cache → logits of what follows each of them."""
+        return _firmly(self, self._logits_of, ids, cache)
+
+    def _logits_of(self, ids: torch.Tensor, cache: Any) -> torch.Tensor:
         ids = _ids(ids, "the model takes")
         if ids.dim() != 2 or len(ids) != len(self.rows) or not ids.size(1):
             raise ValueError(

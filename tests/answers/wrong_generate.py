@@ -281,3 +281,18 @@ def best_of_those_above_a_floor(model, ids, n_tokens):
         new = model(new, cache)[:, -1:].clamp(min=-1e4).argmax(dim=-1)
         written.append(new)
     return torch.cat(written, dim=1)
+
+
+@answers("generate")
+def goes_on_after_a_refusal(model, ids, n_tokens):
+    """One call more than there are tokens to write; what it raises is swallowed."""
+    cache, new, written = caches(model), ids, []
+    logits = model(ids, cache)
+    for _ in range(n_tokens):
+        new = logits[:, -1:].argmax(dim=-1)
+        written.append(new)
+        try:
+            logits = model(new, cache)
+        except Exception:
+            break
+    return torch.cat(written, dim=1)
