@@ -202,6 +202,11 @@ def do(notebook: WidgetNotebook, source: str) -> None:
     notebook.tab.run_cell("do")
 
 
+def ask_kernel(notebook: WidgetNotebook, call: str) -> None:
+    """Call a method of JupyterLab's connection to the kernel, and wait for nothing."""
+    notebook.page.evaluate(f"() => void jupyterapp.shell.currentWidget.sessionContext.session.kernel.{call}")
+
+
 SEVEN = [[(6, 5), (21, 5), (17, 13), (13, 23)]]
 DRAWN = {
     0: [[(14, 4), (9, 7), (7, 14), (9, 21), (14, 24), (19, 21), (21, 14), (19, 7), (14, 4)]],
@@ -412,20 +417,34 @@ def test_a_slow_model_is_asked_for_the_newest_drawing_and_never_twice_at_once(no
 
 def test_while_python_is_busy_one_draws_on_and_is_told(notebook) -> None:
     pad = notebook.widget("pad")
+    trace(notebook, pad, SEVEN)
     pad.part("clear").click()
     fresh(pad)
-    notebook.page.evaluate(
-        """() => {
-            const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-            kernel.requestExecute({ code: "time.sleep(4)" });
-        }"""
-    )
+    ask_kernel(notebook, 'requestExecute({ code: "time.sleep(4)" })')
     trace(notebook, pad, SEVEN)
     expect(pad.part("status")).to_be_visible()
     expect(pad.part("status")).to_contain_text("Python has not answered for a second")
     assert pad.root.get_attribute("data-strokes") == "1"
     fresh(pad)
     expect(pad.part("status")).to_be_hidden()
+    expect(pad.root).to_have_attribute("data-guess", "7")
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_a_connection_that_is_lost_while_python_is_busy_loses_no_stroke(notebook, lost) -> None:
+    pad = notebook.widget("pad")
+    trace(notebook, pad, SEVEN)
+    pad.part("clear").click()
+    ask_kernel(notebook, 'requestExecute({ code: "time.sleep(3)" })')
+    if lost == "before":
+        ask_kernel(notebook, "reconnect()")
+    trace(notebook, pad, SEVEN)
+    if lost == "after":
+        ask_kernel(notebook, "reconnect()")
+    fresh(pad)
+    notebook.read("read", strokes=1)  # Python has said all that it had to say
+    pad = notebook.widget("pad")
+    expect(pad.root).to_have_attribute("data-strokes", "1")
     expect(pad.root).to_have_attribute("data-guess", "7")
 
 

@@ -17,6 +17,7 @@ export interface JupyterModel {
   comm_live: boolean;
   widget_manager: WidgetManager;
   get(name: "layout"): JupyterModel;
+  set_state(state: object): void;
 }
 /** Lumino's way to tell of something. */
 interface Signal<Sender, Told> {

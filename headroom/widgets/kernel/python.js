@@ -1,6 +1,7 @@
 // @ts-check
 /* What becomes of a widget in JupyterLab when the Python behind it is gone: after a restart of the kernel, or in a
- * notebook that is opened again. It says so, goes on working, and is saved as long as an output shows it. */
+ * notebook that is opened again. It says so, goes on working, and is saved as long as an output shows it. A connection
+ * that is lost and comes back changes nothing. */
 import { h, write } from "./elements.js";
 /** @import { JupyterModel, Model, View, WidgetManager } from "../types" */
 
@@ -32,6 +33,7 @@ export function frontEnd(ViewOfIt) {
       if (!whole) return;
       loseWithKernel(whole, signal);
       keepInFile(whole, signal);
+      keepWhenReconnected(whole);
     },
     /** @param {View<T>} given */
     render(given) {
@@ -84,6 +86,16 @@ function keepInFile(whole, signal) {
       for (const one of added) one.comm_live = false;
     }
   });
+}
+
+/** JupyterLab asks Python for all states when a lost connection is back. What comes is older than what the reader has
+ * chosen meanwhile, and would take its place; what Python changed meanwhile comes anyway: the server keeps its messages.
+ * @param {JupyterModel} whole */
+function keepWhenReconnected(whole) {
+  const set = whole.set_state.bind(whole);
+  whole.set_state = (state) => {
+    if (!("_model_name" in state)) set(state); // a change names what has changed only
+  };
 }
 
 /** The models that the notebook's outputs show. @param {WidgetManager} manager */
