@@ -314,9 +314,61 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
     return right_decoding.joined(next_logits, start or 1, end, max_tokens, batch)
 
 
+class DownIsUp(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.gate, self.up = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
+
+    def forward(self, x):
+        return (nn.functional.silu(self.gate(x)) * self.up(x)) @ self.up.weight
+
+
+class OneBiasForAll(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.a, self.b = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model, bias=False)
+        self.shift = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.b(nn.functional.gelu(self.a(x))) + self.shift
+
+
+class Running(reference.RMSNorm):
+    """In evaluation mode with a mean square that has not been seen yet, and so is 1."""
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__(d_model, eps)
+        self.register_buffer("seen", torch.ones(()))
+        self.eps = eps
+
+    def forward(self, x):
+        return x / (self.seen + self.eps) ** 0.5 * self.gamma
+
+
+class EpsilonWhereSmall(reference.RMSNorm):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__(d_model, eps)
+        self.eps = eps
+
+    def forward(self, x):
+        squares = x.square().mean(-1, keepdim=True)
+        return x / torch.where(squares < self.eps, squares + self.eps, squares) ** 0.5 * self.gamma
+
+
+def sampled(model, ids, n_tokens):
+    caches, new, written = [reference.KeyValueCache() for _ in model.blocks], ids, list[torch.Tensor]()
+    for _ in range(n_tokens):
+        new = torch.multinomial(model(new, caches)[:, -1].softmax(-1), 1)
+        written.append(new)
+    return torch.cat(written, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
+        ("SwiGLU", DownIsUp, "Your parameters hold 132 numbers in all, those of the definition 198"),
+        ("FeedForward", OneBiasForAll, "numbers in all, those of the definition"),
+        ("generate", sampled, "it draws random numbers"),
         ("next_probabilities", all_of_it_where_all_may_stay, "cases agree"),
         ("GroupedQueryAttention", KeptKeysDetached, "the gradient of"),
         ("ablate", copied_once, "something is kept from one call to the next"),
@@ -365,6 +417,12 @@ def never_starts_with_0(next_logits, start, end, max_tokens, batch):
 def test_it_is_refused_and_told_so(name, answer, says):
     verdict = judged(find(name), answer, 0)
     assert not verdict.passed and says in verdict.text(), verdict.text()
+
+
+@pytest.mark.parametrize("answer", [Running, EpsilonWhereSmall])
+def test_what_only_looks_like_a_known_mistake_is_not_called_by_its_name(answer):
+    verdict = judged(find("RMSNorm"), answer, 0)
+    assert not verdict.passed and not verdict.mistakes, verdict.text()
 
 
 def test_where_only_the_values_of_a_kept_token_are_wrong_no_gradient_is_blamed():

@@ -28,13 +28,15 @@ def cases(rng: np.random.Generator) -> list[Case]:
     size = (batch, tokens, int(rng.choice([5, 6, 7, 9])))
     zero = _tokens(rng, 10.0, size)
     zero[0, 0] = 0.0
+    mixed = _tokens(rng, 10.0, size)
+    mixed[0] /= 8.0  # some mean squares below ε, and some above it
     outlier = _tokens(rng, 10.0, (2, 3, 17))
     outlier[..., 4] += 400.0  # after the norm, a number of 4
     return [
         case("values", "ordinary values", _tokens(visible, 10.0, (2, 3, 7)), visible=True),
         case("values", "values far from 0", _tokens(rng, 10.0, size) + 40.0),
         case("small", "tiny values", _tokens(visible, 2e-3, (2, 3, 7)), visible=True),
-        case("small", "ε = 30", _tokens(rng, 10.0, size), 30.0),
+        case("small", "ε = 30", mixed, 30.0),
         case("small", "one token of zeros", zero),
         case("values", "one feature far from all others", outlier),
         case("shapes", "no batch axis", _tokens(visible, 10.0, (4, 5)), visible=True),

@@ -272,8 +272,9 @@ def _drawn(reply: Reply, key: str, rng: np.random.Generator, scale: float = 1.0)
         name, shape = described.name, described.shape
         total += math.prod(n for n in shape if n)
         if total > MAX_WEIGHTS:
+            tensors = "parameters" if key == "parameters" else "buffers and other tensors"
             raise Malformed(
-                f"its parameters hold more than {MAX_WEIGHTS:,} numbers, although it was built for small inputs: "
+                f"its {tensors} hold more than {MAX_WEIGHTS:,} numbers, although it was built for small inputs: "
                 "is a size written into the code?"
             )
         modules.update(itertools.accumulate(name.split(".")[:-1], "{}.{}".format))

@@ -238,6 +238,24 @@ def too_few(comparison: Comparison) -> tuple[int, int] | None:
     return (has, wanted) if has < wanted else None
 
 
+def unusual_sum(comparison: Comparison) -> tuple[int, int, str] | None:
+    """How many numbers the parameters of a case hold, where no roles together have as many, and how many all have; and
+    the case's label. Then a role is missing that a right answer has, or there is something else."""
+    exercise, run = comparison.trial.exercise, comparison.run
+    if exercise.roles is None or run.adopted:
+        return None
+    for case, parameters in zip(comparison.cases, run.parameters, strict=True):
+        roles, held = exercise.roles(case.build), sum(tensor.numel() for _, tensor in parameters.values())
+        sizes = {name: math.prod(role.shape) for name, role in roles.items()}
+        possible = 1 << sum(size for name, size in sizes.items() if name in exercise.needs)  # a bit for each sum
+        for name, size in sizes.items():
+            if name not in exercise.needs:
+                possible |= possible << size
+        if not possible >> held & 1:
+            return held, sum(sizes.values()), case.label
+    return None
+
+
 def role_names(run: Run, names: Collection[str]) -> str:
     """Roles as the task calls them: "w_q, w_k and w_v"."""
     exercise = run.trial.exercise

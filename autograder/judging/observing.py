@@ -12,7 +12,7 @@ from autograder import location, reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import Description, Trial, call, describe, leaf
 from autograder.judging.comparing import Comparison, as_arrays, as_parts, differing, largest, near, reference, shapes
-from autograder.judging.matching import compare, role_names, too_few, unread
+from autograder.judging.matching import compare, role_names, too_few, unread, unusual_sum
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
@@ -57,13 +57,21 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
 
 
 def _by_parameters(comparison: Comparison) -> list[str]:
-    """That the registered parameters hold fewer numbers than their roles need, where some of these were not found."""
+    """That the registered parameters hold fewer numbers than their roles need, or as many as no roles together have.
+
+    A right answer may leave biases out, and keep its parameters in any layout: neither changes what a sum may be.
+    """
     run, needs = comparison.run, comparison.trial.exercise.needs
-    if any(comparison.right) or not comparison.missing or not run.parameters[0] or not (few := too_few(comparison)):
+    if any(comparison.right) or not run.parameters[0]:
         return []
-    has, wanted = few
     label = comparison.cases[0].label
-    return [f"Your parameters have too few numbers for {role_names(run, needs)}: {has:,}, not {wanted:,} ({label})"]
+    if comparison.missing and (few := too_few(comparison)):
+        has, wanted = few
+        return [f"Your parameters have too few numbers for {role_names(run, needs)}: {has:,}, not {wanted:,} ({label})"]
+    if sums := unusual_sum(comparison):
+        has, wanted, label = sums
+        return [f"Your parameters hold {has:,} numbers in all, those of the definition {wanted:,} ({label})"]
+    return []
 
 
 def _by_shape(comparison: Comparison) -> list[str]:

@@ -125,9 +125,11 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
     cases, made = comparison.cases, _Looks(comparison, looks)
     unsteady, conditions = dict[int, str](), list[str]()
     again = made.differing("there and back")
+    draws = any("random numbers" in outcome.settings for _, outcome in made.seen("there and back"))
     for i, error in (again | made.differing("back") | again).items():
         kept = cases[i].build is None and not any(comparison.run.changed)
         keeps = ": something is kept from one call to the next" if kept else ""
+        keeps = ": it draws random numbers" if draws else keeps
         how = "called again" if cases[i].steps is None else "with two texts in turn, each continued in two ways"
         unsteady[i] = f"{how}, it {difference(error)}{keeps} ({cases[i].label})"
     # Each text by itself is right: what two in turn show is a matter of the contract.

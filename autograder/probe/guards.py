@@ -26,12 +26,13 @@ IN_TERMS_OF_OTHERS = ("CompositeImplicitAutograd", "CompositeImplicitAutogradNes
 OF_CPU = ("CPU", "MkldnnCPU", "NestedTensorCPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU")
 BACKENDS = (*IN_TERMS_OF_OTHERS, *OF_CPU)
 SEED = 73_856_093  # of PyTorch's random numbers: one that the student's code will hardly choose itself
-# What holds for the whole process and is the user's to choose: no call may leave another.
+# What holds for the whole process: no call may leave another, but that it may draw random numbers.
 SETTINGS: dict[str, Callable[[], Any]] = {
     "gradients": torch.is_grad_enabled,
     "dtype": torch.get_default_dtype,
     "device": torch.get_default_device,
     "seed": torch.initial_seed,
+    "random numbers": lambda: torch.get_rng_state().numpy().tobytes(),
 }
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 AGAIN = 0.5  # seconds from one interrupt to the next

@@ -114,7 +114,7 @@ FAMILIES = (
     ("total", "total_without_axis", "root_of_squares"),
     ("square", "absolute"),
     ("sin", "cos"),
-    ("gelu", "relu", "gelu_by_tanh", "gelu_without_root", "silu", "sigmoid", "tanh"),
+    ("gelu", "relu", "gelu_by_tanh", "gelu_by_sigmoid", "gelu_without_root", "silu", "hardswish", "sigmoid", "tanh"),
     ("transpose", "axes_reversed", "read_on"),
     ("linear", "linear_turned"),
     ("normalise", "normalise_uncentred", "normalise_unbiased"),

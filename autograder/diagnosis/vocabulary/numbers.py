@@ -162,6 +162,16 @@ def gelu_by_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
+def gelu_by_sigmoid(x: Tensor) -> Tensor:
+    """the approximation x σ(1.702 x) of GELU"""
+    return x * (1.702 * x).sigmoid()
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """Hardswish; are put through Hardswish"""
+    return F.hardswish(x)
+
+
 def gelu_without_root(x: Tensor) -> Tensor:
     """GELU with erf(x) in place of erf(x / √2)"""
     return x * (1 + x.erf()) / 2
