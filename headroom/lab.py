@@ -22,7 +22,7 @@ STATE_VARIABLE = "HEADROOM_STATE"  # names another folder for what a student's o
 HUB_VARIABLE = "JUPYTERHUB_API_TOKEN"  # which JupyterHub sets for the servers that it starts
 # Of the course that a hub's students share, what each has in a folder of their own: to write in, and to be found by.
 OWN = ("lectures",)
-RENEWED = ("jupyter", "nbgrader_config.py", "pyproject.toml")
+RENEWED = ("docs", "jupyter", "nbgrader_config.py", "pyproject.toml")
 
 
 def course_folder(start: Path) -> Path:

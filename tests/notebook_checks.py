@@ -25,7 +25,7 @@ from tests.kernels import forked_kernels
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-GLOSSARY = "lectures/00_start_here.ipynb"
+GLOSSARY = REPOSITORY / "docs" / "glossary.md"
 LONGEST_CELL = 20
 CELL_SECONDS = 600
 MOST_MEMORY = 2000  # MiB: a laptop has a browser open beside the notebook
@@ -204,7 +204,7 @@ def broken_links(notebook: nbformat.NotebookNode, folder: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Glossary:
-    """What lecture 0 lays down: the names of axes, and the letters that come back in several lectures."""
+    """What the glossary lays down: the names of axes, and the letters that come back in several lectures."""
 
     axes: frozenset[str]
     letters: frozenset[str]
@@ -212,9 +212,13 @@ class Glossary:
 
 @functools.cache
 def glossary() -> Glossary:
-    tables = {cell.id: re.findall(r"^\| (.*?) \|", cell.source, re.MULTILINE) for cell in read(GLOSSARY).cells}
-    axes = {name for row in tables["glossary-axes"] for name in re.findall(r"`([^`]+)`", row)}
-    return Glossary(frozenset(axes), frozenset(letters(" ".join(tables["glossary-symbols"]))))
+    parts = re.split(r"^## (.+)\n", GLOSSARY.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    tables = {
+        heading: re.findall(r"^\| (.*?) \|", part, re.MULTILINE)
+        for heading, part in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    axes = {name for row in tables["Shapes"] for name in re.findall(r"`([^`]+)`", row)}
+    return Glossary(frozenset(axes), frozenset(letters(" ".join(tables["Formulas"]))))
 
 
 def comments(code: str) -> Iterator[str]:

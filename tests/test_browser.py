@@ -115,7 +115,7 @@ def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path)
 
 
 def test_no_line_of_code_runs_off_a_narrow_window(lab: Lab) -> None:
-    """Two columns share 1,024 pixels: the files and the notebook, whose first cell has lines of 100 characters."""
+    """Two columns share 1,024 pixels: the files and the notebook, whose first cell has lines of 80 characters."""
     lab.page.set_viewport_size({"width": 1024, "height": 1000})
     lab.open_notebook("lectures/00_start_here.ipynb")
     code = lab.page.locator(".jp-CodeCell:not(.jp-mod-noInput) .cm-scroller", has_text="a Vision Transformer")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from headroom.data import Digits, cifar10, embedded_digits, image_folder, mnist, pictures, some_digits
+from headroom.data import Digits, cifar10, embedded_digits, image_folder, mnist, pictures, some_digits, ten_digits
 from headroom.data import digits as module
 
 
@@ -40,6 +40,15 @@ def test_embedded_digits_are_ready_to_train_on(digits):
         assert images.shape == (count, 1, 28, 28) and images.dtype == torch.float32
         assert images.min() == 0 and images.max() == 1
         assert labels.shape == (count,) and labels.dtype == torch.int64
+
+
+def test_the_ten_digits_are_one_of_each_and_held_out(digits, monkeypatch):
+    images, labels = ten_digits()
+    assert images.shape == (10, 1, 28, 28) and labels.tolist() == list(range(10))
+    held_out = {image.numpy().tobytes() for image in digits.val_images}
+    assert all(image.numpy().tobytes() in held_out for image in images)
+    monkeypatch.setenv("HEADROOM_SCALE", "small")
+    assert torch.equal(ten_digits()[0], images)
 
 
 def test_the_split_takes_a_tenth_of_every_class(digits):

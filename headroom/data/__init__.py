@@ -14,7 +14,7 @@ from headroom.data.dates import (
     write_date,
     written_dates,
 )
-from headroom.data.digits import Digits, FullDigits, embedded_digits, mnist, some_digits
+from headroom.data.digits import Digits, FullDigits, embedded_digits, mnist, some_digits, ten_digits
 from headroom.data.pictures import FullPictures, Pictures, cifar10, image_folder
 from headroom.data.repeats import repeated_sequences
 from headroom.data.vocabulary import BOS, EOS, PAD, Vocabulary
@@ -47,6 +47,7 @@ __all__ = [
     "some_digits",
     "split_of",
     "styles",
+    "ten_digits",
     "where_written",
     "write_date",
     "written_dates",
