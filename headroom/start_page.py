@@ -18,6 +18,8 @@ from tornado import web
 from headroom import progress
 from headroom.course import cells, existing, minutes, needed
 
+HELP = "docs/students.md"
+
 
 def standing(course: Path) -> dict[str, Any]:
     """The pieces that exist, in reading order, with what is done of each; and which lecture and lab come next.
@@ -25,6 +27,7 @@ def standing(course: Path) -> dict[str, Any]:
     Of each piece, `done` of `of` are done: checks that passed in a lab, code cells that were run in a lecture's saved
     notebook. The next lecture is the first after the last that was run to its end. The next lab is the first that has a
     check which has not passed, once its lecture was run; or whichever it is, where only labs are done.
+    `help` is the page for students, if it is there.
     """
     asked, passed = progress.exercises(course), progress.read(course)
     pieces: list[dict[str, Any]] = []
@@ -57,7 +60,7 @@ def standing(course: Path) -> dict[str, Any]:
     only_labs = not run and any(piece["done"] for piece in labs)
     for lab in [piece for piece in labs if not _whole(piece)][:1]:
         following += [lab["name"]] if only_labs or run.issuperset(lab["needs"]) else []
-    return {"pieces": pieces, "next": following}
+    return {"pieces": pieces, "next": following, "help": HELP if (course / HELP).is_file() else ""}
 
 
 def _whole(piece: dict[str, Any]) -> bool:

@@ -101,6 +101,17 @@ def test_a_file_that_was_mended_by_hand_stays_where_moodle_brings_the_same_hand_
     assert left.startswith("dan: what lies in submitted/ differs, and was handed in at the same time, at 2026-11-22")
 
 
+def test_a_file_that_was_renamed_by_hand_stays_where_canvas_brings_the_same_hand_in(course: Path) -> None:
+    enrolled(course, CANVAS)
+    wrong = DAN.replace("first", "second")
+    collected(course, {wrong: b"dan's"})
+    (old,) = (course / "submitted" / "dan" / "lab1").glob("second*")
+    old.rename(old.with_name("first.ipynb"))
+    left, told = collected(course, {wrong: b"dan's"})
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and not left
+    assert told[0] == "dan: the same files are in submitted/dan/lab1, under other names, and stay as they are."
+
+
 def test_a_time_that_comes_with_a_students_folder_counts(course: Path) -> None:
     enrolled(course, PLAIN)
     collected(course, {"dan/first.ipynb": b"second", f"dan/{intake.STAMP}": TIME.encode()})

@@ -52,6 +52,13 @@ def done(course: Path) -> dict[str, tuple[int, int]]:
     return {piece["name"]: (piece["done"], piece["of"]) for piece in standing(course)["pieces"] if piece["done"]}
 
 
+def test_the_page_leads_to_the_help_that_is_there(course: Path) -> None:
+    assert standing(course)["help"] == ""
+    (course / "docs").mkdir()
+    (course / "docs" / "students.md").touch()
+    assert standing(course)["help"] == "docs/students.md"
+
+
 def test_what_was_run_and_what_has_passed_is_done_and_what_follows_is_next(course: Path) -> None:
     assert done(course) == {} and standing(course)["next"] == ["00"]
     run(course, "00")

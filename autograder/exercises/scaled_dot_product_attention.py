@@ -235,7 +235,7 @@ MISTAKES = (
     # A row without any key is NaN, a plain mean, or as if all counted: it depends on how a hidden score is written.
     mistake(
         "scaled_dot_product_attention.mask_inverted",
-        "Which value of the mask does `masked_fill` replace?",
+        "Which value of the mask should hide a key, and which one does in your code?",
         change=(
             "visible_scores = hide(scores, inverted(mask), -INF)",
             "visible_scores = hide(scores, inverted(mask), -1e9)",

@@ -56,6 +56,7 @@ def configure(c: Config, course: Path) -> None:
 
     # An exchange in which the whole class may write.
     c.ExchangeFactory.collect = "autograder.pipeline.exchange.CollectOwn"
+    c.ExchangeCollect.update = True  # who hands in again is graded by what came last
     c.ExchangeFactory.release_feedback = "autograder.pipeline.exchange.ReleaseOwn"
 
     # Late: `c.LatePolicy` says what it costs, in the course's own file; nbgrader's own penalty_method is known as well.

@@ -261,7 +261,9 @@ def _answers(
     if scheduler is None and workers < 2:  # what needs no Dask
         try:
             with closing(Grader(wanted, isolated)) as grader:
-                grader.start()
+                still = "Still starting: PyTorch takes long to load…"
+                with listing.repeated(listing.Progress.every_s, lambda: warn(still)):
+                    grader.start()
                 if grader.weaker:
                     warn(f"WARNING: {grader.weaker}")
                 yield _one_after_the_other(grader, jobs), lambda: 1

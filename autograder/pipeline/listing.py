@@ -16,6 +16,24 @@ from autograder.pipeline.standing import NOT_HANDED_IN, Standing
 from autograder.pipeline.texts import how_many, listed, printable
 
 
+@contextmanager
+def repeated(every_s: float, tell: Callable[[], None]) -> Generator[None]:
+    """Call `tell` every so many seconds, from a thread of its own, for as long as the block runs."""
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(every_s):
+            tell()
+
+    ticking = threading.Thread(target=tick, daemon=True)
+    ticking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        ticking.join()
+
+
 class Progress:
     """How far a run is, and what is at work.
 
@@ -38,23 +56,17 @@ class Progress:
 
         `workers` tells how many grade; what it raises, `one_more` raises.
         """
-        self._begun, over = time.monotonic(), threading.Event()
+        self._begun = time.monotonic()
 
-        def tick() -> None:
-            while not over.wait(self.every_s):
-                try:
+        def tell() -> None:
+            try:
+                if self._problem is None:
                     self._say(self.line(workers()))
-                except Exception as problem:
-                    self._problem = problem
-                    return
+            except Exception as problem:
+                self._problem = problem
 
-        ticking = threading.Thread(target=tick, daemon=True)
-        ticking.start()
-        try:
+        with repeated(self.every_s, tell):
             yield
-        finally:
-            over.set()
-            ticking.join()
         self._say(self.line(workers()))
 
     def begin(self, lab: str, student: str) -> None:

@@ -403,6 +403,8 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
             if when and when != before:
                 return THERE, f"the same files are in submitted/; their {intake.STAMP} stays, not {when} UTC"
             return THERE, ""
+        if _contents(fresh) == _contents(target):
+            return THERE, f"the same files are in submitted/{student}/{lab}, under other names, and stay as they are"
         if before and when and before >= when:
             how = "later" if before > when else "at the same time"
             return LEFT_OUT, f"what lies in submitted/ differs, and was handed in {how}, at {before} UTC"
@@ -420,16 +422,22 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
 
 def _same(one: Path, other: Path) -> bool:
     """Whether two folders hold the same files, but for the time of handing in and what graders do not look at."""
+    files = _names(one)
+    return files == _names(other) and all(_content(one / name) == _content(other / name) for name in files)
 
-    def names(folder: Path) -> set[Path]:
-        paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
-        return {path for path in paths if not any(part.startswith(".") for part in path.parts)} - {Path(intake.STAMP)}
 
-    def content(path: Path) -> bytes | None:
-        return intake.read_plain(path, intake.MAX_FILE)
+def _contents(folder: Path) -> Counter[bytes | None]:
+    """What a folder holds, whatever its files are called: somebody may have renamed them to have them graded."""
+    return Counter(_content(folder / name) for name in _names(folder))
 
-    files = names(one)
-    return files == names(other) and all(content(one / name) == content(other / name) for name in files)
+
+def _names(folder: Path) -> set[Path]:
+    paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    return {path for path in paths if not any(part.startswith(".") for part in path.parts)} - {Path(intake.STAMP)}
+
+
+def _content(path: Path) -> bytes | None:
+    return intake.read_plain(path, intake.MAX_FILE)
 
 
 def _write(folder: Path, pieces: list[Piece], source: Path) -> str:

@@ -117,7 +117,12 @@ def find(
         _stopped(of),
         [student for student in of.students if student not in handed_in],
         groups,
-        [(lab, student) for lab in of.labs for student, one in lab.handed_in.items() if not one.checks],
+        [
+            (lab, student)
+            for lab in of.labs
+            for student, one in lab.handed_in.items()
+            if lab.exercises and not one.checks
+        ],
     )
 
 

@@ -63,7 +63,7 @@ function helpOf(n, here) {
       "With “Centre as MNIST does” your drawing is treated in the same way; a digit that you start from and do not alter is given as it is. ",
       "“Sure” means a probability of 0.95 and more, “fairly sure” of 0.75, “unsure” of 0.5; below that the model is guessing."),
     here ? h("p", { "data-part": "python" }, "There is no Python behind this page, and none is needed: what the model reads is computed here, from its weights, which came with the page.")
-    : needsPython("You can draw without it, but Python is what answers: it runs your model. ", h("code", {}, "widget.image"), " and ", h("code", {}, "widget.probabilities"),
+    : needsPython("You can draw without it, but Python is what answers: it runs your model. ", h("code", {}, "pad.image"), " and ", h("code", {}, "pad.probabilities"),
       " are what the model saw and said last, ", h("code", {}, "widget.selection"), " is what you have chosen. Python counts layers and heads from 0, this picture from 1."));
 }
 

@@ -58,8 +58,8 @@
     return shown;
   };
 
-  /** The page's contents. @param {{ pieces: Piece[], next: string[] }} told @param {string} base */
-  const page = ({ pieces, next }, base) => {
+  /** The page's contents. @param {{ pieces: Piece[], next: string[], help: string }} told @param {string} base */
+  const page = ({ pieces, next, help }, base) => {
     const map = element("ul", { class: "headroom-map" });
     let place = map;
     for (const piece of pieces) {
@@ -71,11 +71,13 @@
       place.append(box(piece, base));
     }
     const coming = pieces.filter(({ name }) => next.includes(name));
+    const toHelp = element("a", { href: `${base}lab/tree/${help}`, "data-path": help }, "for students");
     const links = coming.flatMap((one, i) => [i ? " and " : "Next: ", link(one, `${called(one)}, ${one.title}`, base)]);
     return [
       element("h1", {}, "Headroom: learn the Transformer by building it"),
       element("p", { class: "headroom-next" }, ...links, links.length ? "." : "Everything is done."),
       map,
+      ...(help ? [element("p", { class: "headroom-help" }, "A cell that hangs, a lab to start over, handing in: ", toHelp, ".")] : []),
     ];
   };
 
@@ -164,7 +166,8 @@
         const path = /** @type {Element} */ (event.target).closest("a")?.getAttribute("data-path");
         if (!path || event.ctrlKey || event.metaKey || event.shiftKey) return;
         event.preventDefault();
-        void this.app.commands.execute("docmanager:open", { path });
+        const rendered = path.endsWith(".md") ? { factory: "Markdown Preview" } : {};
+        void this.app.commands.execute("docmanager:open", { path, ...rendered });
       }
 
       onAfterShow() {
