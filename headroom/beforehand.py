@@ -3,7 +3,7 @@
     TRAIN = False  # True: train them here
     known = made_beforehand("parts", lambda task, name, seed: accuracy(task, models[name], seed), runs, TRAIN)
 
-A lecture that compares eight seeds of seven models shows their results without the minutes that they take. The switch
+A lecture that compares eight seeds of five models shows their results without the minutes that they take. The switch
 trains them where one reads; `TRAIN = "keep"` also writes the results over the kept ones, which is how they were made.
 A test runs every such cell again with `TRAIN = True` (tests/test_recorded.py).
 """

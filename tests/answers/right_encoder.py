@@ -141,7 +141,7 @@ class TokenByToken(nn.Module):
 
 @answers("FeedForward")
 class KeysAndValues(nn.Module):
-    """Lecture 6's other reading: a sum of values, each weighed by how well the token fits its key."""
+    """A sum of values, each weighed by how well the token fits its key (Geva et al. 2021)."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
