@@ -1,7 +1,7 @@
 """Diagrams of models: boxes, arrows, and the paths that tokens take through them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,7 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from headroom.figures import COLORS, SIGNED, ArrayLike, to_array
+from headroom.figures import COLORS, HIDDEN, SIGNED, ArrayLike, to_array
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from headroom.reference import Transformer
 
 FILLED = "#CDE8F7"  # a box that stands out: a light sky
 CIRCLE = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": COLORS["ink"], "linewidth": 1.4}
@@ -86,6 +91,73 @@ def decoder_block() -> Figure:
     ax.annotate("", (middle, 2.8), (middle, 3.75), arrowprops=arrow)
     _letters(ax, middle + 0.18, 3.28, "KV")
     ax.set(xlim=(-0.9, 11), ylim=(-0.8, 4.5), title="The memory enters the decoder block in one place: cross-attention")
+    ax.axis("off")
+    return fig
+
+
+def transformer(model: "Transformer", source: str, given: str, written: str) -> Figure:
+    """A pre-norm encoder-decoder: each sub-layer, where the masks and the memory go in, and the parameters' numbers.
+
+    Args:
+        model: its blocks and its parameters are counted.
+        source: what the encoder reads.
+        given: what the decoder reads.
+        written: what comes out of the head.
+    """
+    n_blocks, n_all = len(model.encoder.blocks), _count(model)
+    fig, ax = plt.subplots(figsize=(10.4, 7.2))
+    for name, x, way, embedding, text, branches in (  # the stream's place, and on which side its branches are
+        ("encoder", 1.3, 1, model.embed_source, source, (("self-attention", "QKV"), ("feed-forward\nnetwork", ""))),
+        (
+            "decoder",
+            12.7,
+            -1,
+            model.embed_target,
+            given,
+            (("masked\nself-attention", "QKV"), ("cross-attention", "Q"), ("feed-forward\nnetwork", "")),
+        ),
+    ):
+        stack, top = getattr(model, name), 2.3 + 1.4 * len(branches)
+        start = min(x - 0.4 * way, x + 4.4 * way)  # of the block's frame
+        ax.add_patch(Rectangle((start, 2.05), 4.8, top - 2.05, facecolor="#F4F4F4", edgecolor=COLORS["grey"]))
+        note = f"{name} block, {_count(stack.blocks[0])} parameters; × {n_blocks}"
+        ax.text(x + 2 * way, top + 0.2, note, ha="center", va="center", style="italic", fontsize=10)
+        ax.text(x, 0, text, ha="center", va="center", family="monospace", fontsize=10)
+        _arrow(ax, (x, 0.2), (x, 0.55))
+        _labelled_box(ax, x - 1.25, 0.55, 2.5, 0.65, f"embedding · √d_model\n{_count(embedding)} parameters")
+        _arrow(ax, (x, 1.2), (x, top + 0.45))
+        _arrow(ax, (x + 1.3 * way, 1.6), (x + 0.24 * way, 1.6))
+        ax.text(x, 1.6, "+", ha="center", va="center", weight="bold", bbox=CIRCLE)
+        ax.text(x + 1.4 * way, 1.6, "positions", ha="left" if way > 0 else "right", va="center", fontsize=10)
+        for number, (branch, letters) in enumerate(branches):
+            y = 2.5 + 1.4 * number
+            ax.plot(x, y, "o", color=COLORS["ink"], markersize=5)
+            _arrow(ax, (x, y), (x + 0.35 * way, y))
+            _labelled_box(ax, x + 0.91 * way - 0.56, y - 0.25, 1.12, 0.5, "LayerNorm")
+            _arrow(ax, (x + 1.47 * way, y), (x + 2.45 * way, y))
+            _letters(ax, x + 1.96 * way - 0.16 * len(letters) + 0.03, y + 0.2, letters)
+            _labelled_box(ax, x + 3.35 * way - 0.9, y - 0.32, 1.8, 0.64, branch)
+            _arrow(ax, (x + 3.35 * way, y + 0.32), (x + 3.35 * way, y + 0.75), (x + 0.24 * way, y + 0.75))
+            ax.text(x, y + 0.75, "+", ha="center", va="center", weight="bold", bbox=CIRCLE)
+        _labelled_box(ax, x - 0.7, top + 0.45, 1.4, 0.5, "LayerNorm")
+    for y, name, hidden in ((2.5, "causal mask", lambda i, j: j > i), (3.5, "padding mask", lambda _, j: j > 2)):
+        for i, j in np.ndindex(5, 5):  # a row for each query
+            look = {"facecolor": HIDDEN if hidden(i, j) else COLORS["sky"], "edgecolor": "white", "linewidth": 0.7}
+            ax.add_patch(Rectangle((6.7 + 0.12 * j, y + 0.18 - 0.12 * i), 0.12, 0.12, **look))
+        ax.text(7, y - 0.44, name, ha="center", va="center", fontsize=9, style="italic")
+    _arrow(ax, (7.35, 2.5), (8.45, 2.5))
+    _arrow(ax, (6.65, 3.5), (6.1, 3.5), (6.1, 2.5), (5.55, 2.5))
+    _arrow(ax, (7.35, 3.5), (7.75, 3.5), (7.75, 3.75), (8.45, 3.75))
+    _arrow(ax, (1.3, 6.05), (1.3, 6.6), (3, 6.6))
+    _labelled_box(ax, 3, 6.27, 3.2, 0.66, "memory, to every decoder block\n(batch, source_tokens, d_model)")
+    _arrow(ax, (6.2, 6.6), (7, 6.6), (7, 4.1), (8.45, 4.1))
+    _letters(ax, 7.3, 4.32, "KV")
+    _arrow(ax, (12.7, 7.45), (12.7, 7.85))
+    _labelled_box(ax, 11.45, 7.85, 2.5, 0.65, f"head\n{_count(model.head)} parameters")
+    _arrow(ax, (12.7, 8.5), (12.7, 8.85))
+    ax.text(12.7, 9.05, written, ha="center", va="center", family="monospace", fontsize=10)
+    title = f"The whole Transformer, {n_all} parameters: only cross-attention joins its halves"
+    ax.set(xlim=(-0.1, 14.1), ylim=(-0.3, 9.3), title=title)
     ax.axis("off")
     return fig
 
@@ -204,6 +276,11 @@ def diagram(
     ax.set_aspect("equal")
     ax.autoscale_view()
     ax.axis("off")
+
+
+def _count(part: "nn.Module") -> str:
+    """The number of its parameters, as text."""
+    return f"{sum(one.numel() for one in part.parameters()):,}"
 
 
 def _arrow(ax: Axes, *path: tuple[float, float]) -> None:

@@ -21,7 +21,7 @@ from headroom.training import History, seed_everything, train, train_transformer
 
 FOLDER = Path(__file__).parent / "checkpoints"
 SEED = 1
-DATES_SEEDS = {"dates": 1, "dates_seed_2": 2}  # the second only to see what a first result is worth
+DATES_SEEDS = {"dates": 1, "dates_seed_2": 2}  # lecture 8 asks both, to see what one result is worth
 REPEATS_SEEDS = {1: 1, 2: 3}  # by number of layers; how other seeds do: benchmarks/results/induction.md
 STAGES = (0, 200, 300, 400, 500, 600, 700, 800, 1000, 2000, 3000)  # steps after which the weights are kept as well
 

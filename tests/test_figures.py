@@ -16,7 +16,7 @@ from matplotlib.colors import to_rgb
 from traitlets.config import Config
 
 from headroom import diagrams, figures
-from headroom.reference import DecoderBlock
+from headroom.reference import DecoderBlock, Transformer
 from headroom.training import History
 
 
@@ -227,6 +227,19 @@ def test_the_decoder_blocks_picture_names_every_part_of_the_block():
     letters = [text for text in fig.axes[0].texts if text.get_text() in ("Q", "K", "V")]
     assert [text.get_text() for text in letters] == ["Q", "K", "V", "Q", "K", "V"]
     assert all(text.get_color() == figures.COLORS[text.get_text().lower()] for text in letters)
+
+
+def test_the_transformers_picture_counts_its_parameters_and_has_each_mask_once():
+    model = Transformer(20, 14, d_model=8, n_layers=3, n_heads=2, d_ff=16)
+    fig = diagrams.transformer(model, "3.4.", "<bos> 0", "0 <eos>")
+    shown = " ".join(text.get_text().replace("\n", " ") for text in fig.axes[0].texts)
+    parts = (model.embed_source, model.embed_target, model.encoder.blocks[0], model.decoder.blocks[0], model.head)
+    for part in parts:
+        assert f"{sum(one.numel() for one in part.parameters()):,} parameters" in shown
+    assert f"{sum(one.numel() for one in model.parameters()):,} parameters" in fig.axes[0].get_title(loc="left")
+    assert shown.count("× 3") == 2 and shown.count("LayerNorm") == 2 + 3 + 2
+    assert shown.count("causal mask") == shown.count("padding mask") == shown.count("cross-attention") == 1
+    fig.canvas.draw()
 
 
 def test_a_vision_transformers_picture_has_a_row_for_each_token_and_a_bar_for_each_class():
