@@ -267,10 +267,10 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     else:
         share = [float(off.mean()) for _, _, off in those]
         which = "every value is" if min(share) == 1 else "nearly every value is" if min(share) > 0.8 else ""
-        which = which or ("less than half of the values are" if max(share) < 0.5 else "a part of the values are")
+        which = which or ("less than half of its values are" if max(share) < 0.5 else "some of its values are")
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
-        yield f"Where {name} {_be([name])} wrong, {which}{near}"
+        yield f"Where {name} {_be([name])} wrong, {which} off{near}"
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:

@@ -45,6 +45,8 @@ class Tally:
     pairs: list[bool] = field(default_factory=list)  # of those that can be told apart: both named
     steady: dict[str, bool] = field(default_factory=dict)  # by the answer's name: the same verdict in all draws
     all_pairs: int = 0  # that there are
+    names: dict[str, str] = field(default_factory=dict)  # that answers on no list got
+    unlike: dict[str, str] = field(default_factory=dict)  # what differs from draw to draw
     alike: int = 0  # pairs that do what one mistake does by itself
     passed_pairs: int = 0
     seconds: list[float] = field(default_factory=list)  # a check of a right answer
@@ -59,7 +61,13 @@ def main() -> None:
     chosen = [find(name) for name in asked.exercises] or list(EXERCISES.values())
     tallies = {exercise.name: tallied(exercise, asked.draws) for exercise in chosen}
     text = report(tallies, asked.draws)
-    print(text)
+    print(f"\n{text}")
+    if asked.exercises:
+        for name, tally in tallies.items():
+            for answer, said in tally.names.items():
+                print(f"{name}, {answer}, on no list, is told: {said}")
+            for answer, what in tally.unlike.items():
+                print(f"{name}, {answer}: {what} depend on the draw. Only names may: say each of them is true.")
     if len(chosen) == len(EXERCISES) and asked.draws == DRAWS:
         RESULTS.write_text(text, encoding="utf-8")
 
@@ -72,6 +80,9 @@ def tallied(exercise: Exercise, draws: int) -> Tally:
         verdicts = [judged(answer, seed, times) for seed in range(draws)]
         seen = {(v.passed, v.score, tuple(mistake.title for mistake in v.mistakes)) for v in verdicts}
         tally.steady[answer.__name__] = len(seen) == 1
+        if len(seen) > 1:
+            what = zip(("pass or fail", "points", "names"), zip(*seen, strict=True), strict=True)
+            tally.unlike[answer.__name__] = ", ".join(word for word, values in what if len({*values}) > 1)
         return verdicts
 
     def judged(answer, seed: int, times: list[float] | None = None) -> Verdict:
@@ -91,6 +102,8 @@ def tallied(exercise: Exercise, draws: int) -> Tally:
         tally.wrong.append(not any(verdict.passed for verdict in verdicts))
         named = all({m.key for m in verdict.mistakes} == set(answer.mistakes) for verdict in verdicts)
         (tally.listed if answer.mistakes else tally.unlisted).append(named)
+        if not answer.mistakes and (titles := {m.title for verdict in verdicts for m in verdict.mistakes}):
+            tally.names[answer.__name__] = "; ".join(sorted(titles))
     if exercise.alters:
         known = [mistake for mistake in exercise.mistakes if mistake.computed]
         pairs = [(a, b) for a, b in itertools.combinations(known, 2) if not a.excludes(b)]

@@ -142,8 +142,8 @@ def transformer(model: "Transformer", source: str, given: str, written: str) -> 
         _labelled_box(ax, x - 0.7, top + 0.45, 1.4, 0.5, "LayerNorm")
     for y, name, hidden in ((2.5, "causal mask", lambda i, j: j > i), (3.5, "padding mask", lambda _, j: j > 2)):
         for i, j in np.ndindex(5, 5):  # a row for each query
-            look = {"facecolor": HIDDEN if hidden(i, j) else COLORS["sky"], "edgecolor": "white", "linewidth": 0.7}
-            ax.add_patch(Rectangle((6.7 + 0.12 * j, y + 0.18 - 0.12 * i), 0.12, 0.12, **look))
+            place, shade = (6.7 + 0.12 * j, y + 0.18 - 0.12 * i), HIDDEN if hidden(i, j) else COLORS["sky"]
+            ax.add_patch(Rectangle(place, 0.12, 0.12, facecolor=shade, edgecolor="white", linewidth=0.7))
         ax.text(7, y - 0.44, name, ha="center", va="center", fontsize=9, style="italic")
     _arrow(ax, (7.35, 2.5), (8.45, 2.5))
     _arrow(ax, (6.65, 3.5), (6.1, 3.5), (6.1, 2.5), (5.55, 2.5))

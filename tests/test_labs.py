@@ -133,7 +133,7 @@ DEMANDED = [(source, *demand) for source in NOTEBOOKS for demand in demands(sour
 def test_what_a_task_demands_is_checked(source: Path, exercise: str, sentence: str) -> None:
     """Each such sentence is followed by its criterion and an answer that does otherwise, and loses that criterion."""
     ties = TIE.findall(sentence)
-    assert ties, f"nothing is said to check: {sentence}"
+    assert ties, f"no comment names what checks this, as docs/adding-an-exercise.md asks in section 4: {sentence}"
     for key, name in ties:
         answer = breaking(exercise, name)
         verdict = judge(EXERCISES[exercise], lambda request, answer=answer: probe.answer(request, answer), 0)

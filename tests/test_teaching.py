@@ -380,18 +380,20 @@ def test_points_that_the_text_does_not_name_are_said(tmp_path: Path) -> None:
         assert labs.unsaid_points(path) == []
     path = next((REPOSITORY / "solutions").glob("lab04*/*.ipynb"))
     notebook = nbformat.read(path, as_version=4)
-    (cell,) = (cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("points") == 10)
-    cell.metadata.nbgrader.points = 20
+    points = {cell.id: cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells}
+    (cell,) = (cell for cell in notebook.cells if cell.id == "check-layer-norm")
+    assert points[cell.id] == 10
+    cell.metadata.nbgrader.points = 200  # more than any lab has
     nbformat.write(notebook, tmp_path / "layer_norm.ipynb")
     old = "its text speaks of {} points, which no graded cell gives, nor all together: {!r}"
     share, first = "| share of the 10 points | what is checked |", notebook.cells[0].source.split("*")[1]
-    stale = [old.format(18, f"*{first}*"[:80]), old.format(10, share)]
+    stale = [old.format(sum(points.values()), f"*{first}*"[:80]), old.format(10, share)]
     assert labs.unsaid_points(tmp_path / "layer_norm.ipynb") == [
-        "the cell 'check-layer-norm' gives 20 points, and the lab's text does not say so.",
+        "the cell 'check-layer-norm' gives 200 points, and the lab's text does not say so.",
         *stale,
     ]
     for text in notebook.cells:  # only one of the three places is mended
-        text.source = text.source.replace("Write `LayerNorm` (10 points)", "Write `LayerNorm` (20 points)")
+        text.source = text.source.replace("Write `LayerNorm` (10 points)", "Write `LayerNorm` (200 points)")
     nbformat.write(notebook, tmp_path / "layer_norm.ipynb")
     assert labs.unsaid_points(tmp_path / "layer_norm.ipynb") == stale
 

@@ -422,21 +422,21 @@ def _put(course: Path, lab: str, student: str, pieces: list[Piece], source: Path
 
 def _same(one: Path, other: Path) -> bool:
     """Whether two folders hold the same files, but for the time of handing in and what graders do not look at."""
-    files = _names(one)
-    return files == _names(other) and all(_content(one / name) == _content(other / name) for name in files)
+    files = _files(one)
+    return files == _files(other) and all(_plain(one / name) == _plain(other / name) for name in files)
 
 
 def _contents(folder: Path) -> Counter[bytes | None]:
     """What a folder holds, whatever its files are called: somebody may have renamed them to have them graded."""
-    return Counter(_content(folder / name) for name in _names(folder))
+    return Counter(_plain(folder / name) for name in _files(folder))
 
 
-def _names(folder: Path) -> set[Path]:
+def _files(folder: Path) -> set[Path]:
     paths = {path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
     return {path for path in paths if not any(part.startswith(".") for part in path.parts)} - {Path(intake.STAMP)}
 
 
-def _content(path: Path) -> bytes | None:
+def _plain(path: Path) -> bytes | None:
     return intake.read_plain(path, intake.MAX_FILE)
 
 

@@ -67,7 +67,7 @@ def ten_digits() -> tuple[Tensor, Tensor]:
     """
     with np.load(EMBEDDED) as stored:
         _, _, images, labels = hold_out(torch.from_numpy(stored["images"]), torch.from_numpy(stored["labels"]).long())
-    chosen = [(labels == digit).nonzero()[0].item() for digit in range(10)]
+    chosen = [int((labels == digit).nonzero()[0]) for digit in range(10)]
     chosen[3] = NEARLY_8
     return unit_images(images[chosen].unsqueeze(1)), labels[chosen]
 

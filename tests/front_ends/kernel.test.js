@@ -93,7 +93,7 @@ function notebook() {
   const widget_manager = { get_state_sync: live, context: { saveState: signal(), sessionContext, model } };
   const add = (model_id) => {
     const layout = { model_id: `layout of ${model_id}`, comm_live: true };
-    const whole = { model_id, comm_live: true, widget_manager, get: () => layout, set: () => whole };
+    const whole = { model_id, comm_live: true, widget_manager, get: () => layout, set: () => whole, set_state: () => {} };
     models.push(whole, layout);
     frontEnd(class {}).initialize({ model: whole });
     return whole;
