@@ -48,6 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
     scores.add_argument("file", type=Path, help="a gradebook, a grading worksheet or a list of participants")
     scores.add_argument("labs", nargs="*", metavar="LAB", help="all that were handed out, when none is named")
     scores.add_argument("--to", type=Path, help="the file to write; FILE-scores.csv if not given")
+    feedback = commands.add_parser("feedback", help="pack feedback pages for Canvas or Moodle")
+    feedback.add_argument("lab", metavar="LAB", help="such as lab02_multi_head")
+    feedback.add_argument("file", type=Path, help="the zip of its submissions, as for collect, or its folder")
+    feedback.add_argument("--to", type=Path, help="the zip to write; build/feedback-LAB.zip if not given")
     gradescope = commands.add_parser("gradescope", help="make the zip of a lab's autograder for Gradescope")
     gradescope.add_argument("lab", metavar="LAB", help="such as lab02_multi_head")
     gradescope.add_argument("--to", type=Path, help="the file to write; build/gradescope-LAB.zip if not given")
@@ -80,7 +84,16 @@ def _run(chosen: argparse.Namespace) -> int:
     # nbgrader starts `alembic` by name: also where this Python's environment is not active.
     os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     # Imported only now: nbgrader takes a second.
-    from autograder.pipeline import checking, gradescope, grading, lms_scores, lms_submissions, people, student_copy
+    from autograder.pipeline import (
+        checking,
+        gradescope,
+        grading,
+        lms_feedback,
+        lms_scores,
+        lms_submissions,
+        people,
+        student_copy,
+    )
     from autograder.pipeline import labs as making
     from autograder.pipeline.course import course_root, gradebook
     from autograder.pipeline.texts import how_many
@@ -113,6 +126,8 @@ def _run(chosen: argparse.Namespace) -> int:
         print(*student_copy.make(course, chosen.folder), sep="\n")
     elif chosen.command == "collect":
         return _say(lms_submissions.collect(course, chosen.lab, chosen.file, _tell), "left out")
+    elif chosen.command == "feedback":
+        return _say(lms_feedback.pack(course, chosen.lab, chosen.file, chosen.to, _tell), "without a page in it")
     elif chosen.command == "gradescope":
         isolated = not chosen.no_isolation
         print(gradescope.make(course, chosen.lab, isolated, chosen.visibility, chosen.to, _tell))

@@ -71,6 +71,7 @@ class Piece:
     user: str  # the LMS's own number of whoever handed it in, "" where it says none
     called: str  # the name that its student gave it, where another is wanted; else ""
     group: str  # what stood before the name and was taken for a group's
+    before: str  # what stands in the export before the name of the student's own file
 
 
 @contextmanager
@@ -143,6 +144,47 @@ def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> byt
     return data if len(data) <= most else None
 
 
+@contextmanager
+def handed_in_by(
+    course: Path, lab: str, source: Path
+) -> Generator[tuple[Class, dict[str, list[Piece]], dict[str, None]]]:
+    """The files of an export, which can be read until the block ends.
+
+    Returns:
+        the roster; its students' files; what was left out, and why, in order and each once.
+
+    Raises:
+        Failed: there is no such lab, no roster, or nothing that can be read.
+    """
+    labs.chosen(course, [lab])
+    wanted = sorted(path.stem for path in (course / "solutions" / lab).glob("*.ipynb"))
+    pieces: dict[str, list[Piece]] = defaultdict(list)
+    left_out: dict[str, None] = {}
+    with gradebook(course) as book:
+        roster = Class(book)
+    if not roster.everybody:
+        raise Failed("The gradebook knows no students: python -m autograder roster FILE puts them in.")
+    with members(source) as files:
+        listed = list(files)
+        form = _form([member.path for member in listed], source)
+        groups = _groups([member.path for member in listed], roster) if form is MOODLE else Counter()
+        for member in listed:
+            whose, piece = _piece(member, form, roster, wanted, groups)
+            if piece is None:
+                left_out[whose] = None
+            else:
+                pieces[whose].append(piece)
+        if not pieces:
+            raise Failed(f"{source} holds no submission of anybody in the roster. {'; '.join(list(left_out)[:3])}")
+        for student in sorted(pieces):
+            # Attack: a name of one's own choice in the LMS, under which one's file would be taken for somebody else's.
+            if (users := len({piece.user for piece in pieces[student]})) > 1:
+                why = f"{users} users of the LMS go by this name, and it does not say which is meant"
+                left_out[f"{student}: {why}"] = None
+                del pieces[student]
+        yield roster, pieces, left_out
+
+
 def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) -> list[str]:
     """Put an export of a lab's submissions into submitted/.
 
@@ -161,33 +203,10 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
     Raises:
         Failed: there is no such lab, no roster, or nothing that can be read.
     """
-    labs.chosen(course, [lab])
-    wanted = sorted(path.stem for path in (course / "solutions" / lab).glob("*.ipynb"))
-    pieces: dict[str, list[Piece]] = defaultdict(list)
-    left_out: dict[str, None] = {}  # in order, each once
-    with gradebook(course) as book:
-        roster = Class(book)
-    if not roster.everybody:
-        raise Failed("The gradebook knows no students: python -m autograder roster FILE puts them in.")
-    became: dict[str, list[str]] = defaultdict(list)  # whose hand-ins are NEW, REPLACED, THERE, LEFT_OUT
-    with members(source) as files:
-        listed = list(files)
-        form = _form([member.path for member in listed], source)
-        groups = _groups([member.path for member in listed], roster) if form is MOODLE else Counter()
-        for member in listed:
-            whose, piece = _piece(member, form, roster, wanted, groups)
-            if piece is None:
-                left_out[whose] = None
-            else:
-                pieces[whose].append(piece)
-        if not pieces:
-            raise Failed(f"{source} holds no submission of anybody in the roster. {'; '.join(list(left_out)[:3])}")
+    with handed_in_by(course, lab, source) as (roster, pieces, left_out):
+        became: dict[str, list[str]] = defaultdict(list)  # whose hand-ins are NEW, REPLACED, THERE
         for student in sorted(pieces):
-            # Attack: a name of one's own choice in the LMS, under which one's file would be taken for somebody else's.
-            if (users := len({piece.user for piece in pieces[student]})) > 1:
-                what, why = LEFT_OUT, f"{users} users of the LMS go by this name, and it does not say which is meant"
-            else:
-                what, why = _put(course, lab, student, pieces[student], source)
+            what, why = _put(course, lab, student, pieces[student], source)
             became[what].append(student)
             if what == LEFT_OUT:
                 left_out[f"{student}: {why}"] = None
@@ -228,7 +247,7 @@ def collect(course: Path, lab: str, source: Path, say: Callable[[str], None]) ->
     return list(left_out)
 
 
-def _in_order(pieces: list[Piece]) -> list[Piece]:
+def in_order(pieces: list[Piece]) -> list[Piece]:
     """The files of a student, of two for one name the later one last."""
     return sorted(pieces, key=lambda piece: (piece.time or datetime.min, *piece.order))
 
@@ -236,7 +255,7 @@ def _in_order(pieces: list[Piece]) -> list[Piece]:
 def _renamed(pieces: list[Piece]) -> list[str]:
     """Which file was taken for which name, as clauses, where it is another's or there were others."""
     of_name: dict[str, list[str]] = defaultdict(list)
-    for piece in _in_order(pieces):
+    for piece in in_order(pieces):
         of_name[piece.name].append(piece.called or piece.name)
     lines: list[str] = []
     for name, (*others, called) in sorted(of_name.items()):
@@ -307,7 +326,8 @@ def _piece(
 ) -> tuple[str, Piece | None]:
     """Whose a file is, and what it is; or what to say of one that is left out."""
     shown = _shown(member.path)
-    owner, _, name = member.path.partition("/")
+    owner, slash, name = member.path.partition("/")
+    before = owner + slash
     about: dict[str, str] = {}
     group, where = "", ""
     if form is None:
@@ -324,7 +344,8 @@ def _piece(
             splits = splits[:1]
             if users[0] is None or any(users[1:]):
                 return f"{shown}: nothing says where the student's name ends and the file's begins", None
-        owner, name = member.path[: splits[0].start()], member.path[splits[0].end() :]
+        before, name = member.path[: splits[0].end()], member.path[splits[0].end() :]
+        owner = before[: splits[0].start()]
         about = splits[0].groupdict("")
         named = Person("", owner, lms_user_id=about.get("user", ""))
         student = roster.find(named)
@@ -359,7 +380,7 @@ def _piece(
     time = member.time if form is MOODLE else None
     order = int(about.get("number") or 0), int(attempt[1]) if attempt else 0
     user = about.get("user") or about.get("number", "")
-    return student, Piece(member, where, time, order, bool(about.get("late")), user, called, group)
+    return student, Piece(member, where, time, order, bool(about.get("late")), user, called, group, before)
 
 
 def _shown(text: str) -> str:
@@ -443,7 +464,7 @@ def _plain(path: Path) -> bytes | None:
 def _write(folder: Path, pieces: list[Piece], source: Path) -> str:
     """Write files into a new folder, and the time of handing in if they have one; why not, as a clause, or ""."""
     left = intake.MAX_SUM
-    for piece in {piece.name: piece for piece in _in_order(pieces)}.values():
+    for piece in {piece.name: piece for piece in in_order(pieces)}.values():
         data = piece.member.read(min(left, intake.MAX_FILE))
         if data is None:
             return f"{piece.name[:SHOWN]} of {source.name} cannot be read, or is too large"
