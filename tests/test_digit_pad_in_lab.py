@@ -430,24 +430,6 @@ def test_while_python_is_busy_one_draws_on_and_is_told(notebook) -> None:
     expect(pad.root).to_have_attribute("data-guess", "7")
 
 
-@pytest.mark.parametrize("lost", ["before", "after"])
-def test_a_connection_that_is_lost_while_python_is_busy_loses_no_stroke(notebook, lost) -> None:
-    pad = notebook.widget("pad")
-    trace(notebook, pad, SEVEN)
-    pad.part("clear").click()
-    ask_kernel(notebook, 'requestExecute({ code: "time.sleep(3)" })')
-    if lost == "before":
-        ask_kernel(notebook, "reconnect()")
-    trace(notebook, pad, SEVEN)
-    if lost == "after":
-        ask_kernel(notebook, "reconnect()")
-    fresh(pad)
-    notebook.read("read", strokes=1)  # Python has said all that it had to say
-    pad = notebook.widget("pad")
-    expect(pad.root).to_have_attribute("data-strokes", "1")
-    expect(pad.root).to_have_attribute("data-guess", "7")
-
-
 def test_digits_as_people_draw_them_are_read(notebook) -> None:
     """Ten plain digits of a few straight pieces, drawn as large as the page allows."""
     read = []

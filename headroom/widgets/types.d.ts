@@ -17,7 +17,13 @@ export interface JupyterModel {
   comm_live: boolean;
   widget_manager: WidgetManager;
   get(name: "layout"): JupyterModel;
+  get(name: string): unknown;
   set_state(state: object): void;
+  save_changes(): void;
+  _pending_msgs: number;
+  _msg_buffer: object | null;
+  _buffered_state_diff: Record<string, unknown>;
+  _expectedEchoMsgIds: Map<string, string>;
 }
 /** Lumino's way to tell of something. */
 interface Signal<Sender, Told> {
@@ -33,6 +39,7 @@ export interface WidgetManager {
     sessionContext: {
       session: { kernel: { id: string } | null } | null;
       statusChanged: Signal<unknown, string>;
+      connectionStatusChanged: Signal<unknown, string>;
       kernelChanged: Signal<unknown, unknown>;
     };
     model: {

@@ -86,14 +86,21 @@ function notebook() {
   };
   const models = [];
   const view = { "application/vnd.jupyter.widget-view+json": { model_id: "shown" } };
-  const sessionContext = { session: { kernel: { id: "first" } }, statusChanged: signal(), kernelChanged: signal() };
+  const sessionContext = { session: { kernel: { id: "first" } }, statusChanged: signal(), connectionStatusChanged: signal(), kernelChanged: signal() };
   const saved = {};
   const model = { cells: [{}, { outputs: { toJSON: () => [{}, { data: view }] } }], setMetadata: (name, value) => (saved[name] = value) };
   const live = () => models.filter((one) => one.comm_live).map((one) => one.model_id);
   const widget_manager = { get_state_sync: live, context: { saveState: signal(), sessionContext, model } };
   const add = (model_id) => {
     const layout = { model_id: `layout of ${model_id}`, comm_live: true };
-    const whole = { model_id, comm_live: true, widget_manager, get: () => layout, set: () => whole, set_state: () => {} };
+    const whole = {
+      model_id, comm_live: true, widget_manager, taken: [], sent: [],
+      _pending_msgs: 0, _msg_buffer: null, _buffered_state_diff: {}, _expectedEchoMsgIds: new Map(),
+      get: (name) => (name === "layout" ? layout : `own ${name}`),
+      set: () => whole,
+      set_state: (state) => whole.taken.push(state),
+      save_changes: () => whole.sent.push(whole._buffered_state_diff),
+    };
     models.push(whole, layout);
     frontEnd(class {}).initialize({ model: whole });
     return whole;
@@ -111,6 +118,35 @@ test("a model loses its Python with its kernel", () => {
     sessionContext.session.kernel.id = kernel;
     sessionContext[signal].emit(told);
     assert.equal(isLost(model), true);
+  }
+});
+
+test("a state that Python is asked for when a connection is back takes no choice's place", () => {
+  const { add, sessionContext } = notebook();
+  const model = add("shown");
+  const everything = { _model_name: "AnyModel", _drawing: "old", _answer: "Python's" };
+  model._expectedEchoMsgIds.set("_drawing", "message 1");
+  sessionContext.connectionStatusChanged.emit("connected");
+  model.set_state({ _answer: "new" });
+  model.set_state(everything);
+  assert.deepEqual(model.taken, [{ _answer: "new" }]);
+  assert.deepEqual(model.sent, []);
+});
+
+test("what was under way when a connection was lost is sent again, unless it has arrived", () => {
+  const everything = { _model_name: "AnyModel", _drawing: "old", _answer: "Python's" };
+  for (const arrives of [false, true]) {
+    const { add, sessionContext } = notebook();
+    const model = add("shown");
+    model._expectedEchoMsgIds.set("_drawing", "message 1");
+    Object.assign(model, { _pending_msgs: 1, _msg_buffer: { _drawing: "newer" } });
+    sessionContext.connectionStatusChanged.emit("connecting");
+    sessionContext.connectionStatusChanged.emit("connected");
+    if (arrives) model._expectedEchoMsgIds.set("_drawing", "message 2"); // its end has let the next one go
+    model.set_state(everything);
+    assert.deepEqual(model.sent, arrives ? [] : [{ _drawing: "own _drawing" }]);
+    assert.deepEqual(model.taken, arrives ? [] : [{ _model_name: "AnyModel", _answer: "Python's" }]);
+    assert.deepEqual([model._pending_msgs, model._msg_buffer], arrives ? [1, { _drawing: "newer" }] : [0, null]);
   }
 });
 

@@ -33,7 +33,7 @@ export function frontEnd(ViewOfIt) {
       if (!whole) return;
       loseWithKernel(whole, signal);
       keepInFile(whole, signal);
-      keepWhenReconnected(whole);
+      keepWhenReconnected(whole, signal);
     },
     /** @param {View<T>} given */
     render(given) {
@@ -90,11 +90,28 @@ function keepInFile(whole, signal) {
 
 /** JupyterLab asks Python for all states when a lost connection is back. What comes is older than what the reader has
  * chosen meanwhile, and would take its place; what Python changed meanwhile comes anyway: the server keeps its messages.
- * @param {JupyterModel} whole */
-function keepWhenReconnected(whole) {
+ * What was on its way to Python may be lost, though, and ipywidgets would wait for its end for ever: then all that the
+ * reader has chosen is sent again.
+ * @param {JupyterModel} whole @param {AbortSignal} [signal] */
+function keepWhenReconnected(whole, signal) {
+  const { connectionStatusChanged } = whole.widget_manager.context.sessionContext;
+  const sent = () => [...whole._expectedEchoMsgIds.values()].join();
+  /** @type {string | null} */
+  let underWay = null; // what had been sent last when the connection came back, and was not answered
+  const onConnection = (/** @type {unknown} */ _, /** @type {string} */ status) => {
+    if (status === "connected") underWay = whole._pending_msgs > 0 ? sent() : null;
+  };
+  connectionStatusChanged.connect(onConnection);
+  signal?.addEventListener("abort", () => connectionStatusChanged.disconnect(onConnection));
   const set = whole.set_state.bind(whole);
   whole.set_state = (state) => {
-    if (!("_model_name" in state)) set(state); // a change names what has changed only
+    if (!("_model_name" in state)) return set(state); // a change names what has changed only
+    if (whole._pending_msgs === 0 || underWay !== sent()) return; // the connection took it along
+    const own = [...whole._expectedEchoMsgIds.keys()];
+    set(Object.fromEntries(Object.entries(state).filter(([name]) => !own.includes(name))));
+    [whole._pending_msgs, whole._msg_buffer] = [0, null];
+    for (const name of own) whole._buffered_state_diff[name] = whole.get(name);
+    whole.save_changes();
   };
 }
 
