@@ -112,6 +112,14 @@ def test_a_file_that_was_renamed_by_hand_stays_where_canvas_brings_the_same_hand
     assert told[0] == "dan: the same files are in submitted/dan/lab1, under other names, and stay as they are."
 
 
+def test_a_file_that_its_student_renamed_takes_the_place_of_the_same_under_a_wrong_name(course: Path) -> None:
+    enrolled(course, CANVAS)
+    collected(course, {DAN.replace("first", "second"): b"dan's"})
+    left, told = collected(course, {DAN: b"dan's"})
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and not left
+    assert told[-1] == "Replaced in submitted/, which held other files: dan."
+
+
 def test_a_time_that_comes_with_a_students_folder_counts(course: Path) -> None:
     enrolled(course, PLAIN)
     collected(course, {"dan/first.ipynb": b"second", f"dan/{intake.STAMP}": TIME.encode()})
