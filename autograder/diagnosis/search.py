@@ -194,9 +194,9 @@ class _Search:
 
         for group in sorted(groups, key=rank):
             short = sum(len(edit.words) for edit in group) <= MAX_WORDS
-            if any(map(self._levels, group)):
+            if not short or any(map(self._levels, group)):
                 continue
-            if short and (answers := self._with_gradients(applied(group))) is not None:
+            if (answers := self._with_gradients(applied(group))) is not None:
                 say = Speaker(self.program)
                 lines = list(dict.fromkeys(say.name(edit.line) for edit in group))
                 return Change(group, answers, " and ".join(lines))
@@ -216,7 +216,8 @@ class _Search:
                 given.append(machine.run({**(edit.inside or self.program.lines), RESULT: added})[1])
             except Exception:
                 continue
-        return all(isinstance(value, Tensor) and not bool((value != value.flatten()[:1]).any()) for value in given)
+        constant = [isinstance(value, Tensor) and not bool((value != value.flatten()[:1]).any()) for value in given]
+        return bool(given) and all(constant)
 
     def _with_gradients(self, lines: Lines) -> list[Parts | None] | None:
         """The answers of a program in all cases, if their gradients equal the student's wherever those were asked."""

@@ -128,10 +128,9 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
     draws = any("random numbers" in outcome.settings for _, outcome in made.seen("there and back"))
     for i, error in (again | made.differing("back") | again).items():
         kept = cases[i].build is None and not any(comparison.run.changed)
-        keeps = ": something is kept from one call to the next" if kept else ""
-        keeps = ": it draws random numbers" if draws else keeps
+        why = ": it draws random numbers" if draws else ": something is kept from one call to the next" if kept else ""
         how = "called again" if cases[i].steps is None else "with two texts in turn, each continued in two ways"
-        unsteady[i] = f"{how}, it {difference(error)}{keeps} ({cases[i].label})"
+        unsteady[i] = f"{how}, it {difference(error)}{why} ({cases[i].label})"
     # Each text by itself is right: what two in turn show is a matter of the contract.
     conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
     for i, error in made.differing("strided").items():
