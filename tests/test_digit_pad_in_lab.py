@@ -202,11 +202,6 @@ def do(notebook: WidgetNotebook, source: str) -> None:
     notebook.tab.run_cell("do")
 
 
-def ask_kernel(notebook: WidgetNotebook, call: str) -> None:
-    """Call a method of JupyterLab's connection to the kernel, and wait for nothing."""
-    notebook.page.evaluate(f"() => void jupyterapp.shell.currentWidget.sessionContext.session.kernel.{call}")
-
-
 SEVEN = [[(6, 5), (21, 5), (17, 13), (13, 23)]]
 DRAWN = {
     0: [[(14, 4), (9, 7), (7, 14), (9, 21), (14, 24), (19, 21), (21, 14), (19, 7), (14, 4)]],
@@ -420,7 +415,12 @@ def test_while_python_is_busy_one_draws_on_and_is_told(notebook) -> None:
     trace(notebook, pad, SEVEN)
     pad.part("clear").click()
     fresh(pad)
-    ask_kernel(notebook, 'requestExecute({ code: "time.sleep(4)" })')
+    notebook.page.evaluate(
+        """() => {
+            const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+            kernel.requestExecute({ code: "time.sleep(4)" });
+        }"""
+    )
     trace(notebook, pad, SEVEN)
     expect(pad.part("status")).to_be_visible()
     expect(pad.part("status")).to_contain_text("Python has not answered for a second")

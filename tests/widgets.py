@@ -20,6 +20,9 @@ def dequantise(buffer: bytes, shape: tuple[int, ...]) -> np.ndarray:
     return (np.frombuffer(buffer, dtype="<u2").reshape(shape) / (2**16 - 1)).astype(np.float32)
 
 
+CLOSED = "WebSocket is already in CLOSING or CLOSED state."  # where a message is under way when a kernel is ended
+
+
 @dataclass
 class Widget:
     """A widget on the page, as it stands now: JupyterLab may draw it anew when its cell has been out of sight."""
@@ -96,6 +99,7 @@ class WidgetNotebook:
         self.page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
         self.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
         self.tab.open_notebook(self.path)
+        self.tab.errors[:] = [error for error in self.tab.errors if error != CLOSED]  # of the page that was left
         try:
             self.tab.cell(shown).locator(".headroom-widget").wait_for(timeout=60_000)
         except TooLate:
