@@ -14,10 +14,10 @@ c.LabApp.extension_manager = "readonly"
 c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.answer_yes = True
 
-# Two warnings that concern nobody: the default time to answer a ping is longer than the time between two; and at each
-# check that passes when a lab is validated, nbgrader says that its text is no number of points.
-c.ServerApp.tornado_settings = {"ws_ping_timeout": 30_000}
-logging.getLogger("ServerApp").addFilter(lambda record: "expecting output to indicate" not in record.getMessage())
+# Two warnings that concern nobody: the time to answer a ping is longer than the time between two; and at each check
+# that passes when a lab is validated, nbgrader says that its text is no number of points.
+for name, text in (("tornado.general", "websocket_ping_timeout"), ("ServerApp", "expecting output to indicate")):
+    logging.getLogger(name).addFilter(lambda record, text=text: text not in record.getMessage())
 
 # Looking for language servers would start npm, which writes into the home folder.
 c.LanguageServerManager.autodetect = False

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import yaml
+from jupyter_server.base.websocket import WebSocketMixin
 from jupyter_server.serverapp import ServerApp
 from nbgrader.converters import Autograde, GenerateAssignment
 from packaging.requirements import Requirement
@@ -182,6 +183,14 @@ def test_on_a_hub_formgrader_may_stand_in_a_frame_of_the_instructors_own(user: s
     allowed = {"headers": {"Content-Security-Policy": "frame-ancestors 'self'"}} if user == "teacher" else {}
     assert server.tornado_settings == allowed
     assert ("--instructor" in spawner.cmd) == (user == "teacher")
+
+
+def test_a_ping_that_comes_late_does_not_close_the_connection() -> None:
+    """The server looks for an answer at each ping, so that a look a moment late must not count as none."""
+    config = PyFileConfigLoader("jupyter_lab_config.py", str(REPOSITORY / "jupyter")).load_config()
+    sockets = WebSocketMixin()
+    sockets.settings = dict(config.ServerApp.get("tornado_settings", {}))
+    assert sockets.ping_timeout >= 2 * sockets.ping_interval > 0
 
 
 def test_no_step_that_nbgrader_takes_by_itself_is_left_out() -> None:
