@@ -363,9 +363,16 @@ def sampled(model, ids, n_tokens):
     return torch.cat(written, 1)
 
 
+def dropped_at_random(q, k, v, mask=None):
+    _, weights = reference.scaled_dot_product_attention(q, k, v, mask)
+    weights = torch.dropout(weights, 0.1, True)
+    return weights @ v, weights
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
+        ("scaled_dot_product_attention", dropped_at_random, "Your code draws random numbers. Where output is wrong"),
         ("SwiGLU", DownIsUp, "Your parameters hold 132 numbers in all, those of the definition 198"),
         ("FeedForward", OneBiasForAll, "numbers in all, those of the definition"),
         ("generate", sampled, "it draws random numbers"),

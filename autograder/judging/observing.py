@@ -25,8 +25,9 @@ MAX_GUESSES = 3  # at which sizes the code goes wrong
 def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     """Say what can be seen of wrong results, the most telling first, as sentences without their ends."""
     views = (_by_parameters, _by_shape, _almost, _with_and_without, _by_call)
-    sentences = [sentence for view in views for sentence in view(comparison)]
-    if not repetition.unsteady:  # else chance, or what is kept from call to call, breaks them as well
+    by_chance = _by_chance(comparison)
+    sentences = by_chance + [sentence for view in views for sentence in view(comparison)]
+    if not by_chance and not repetition.unsteady:  # chance, or what is kept from call to call, breaks them as well
         sentences += _broken_relations(comparison)
     sentences += [capitalised(sentence) for sentence in (*repetition.unsteady.values(), *repetition.conditions)][:1]
     labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
@@ -54,6 +55,14 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
         ]
         compared.append((outputs, expected, off))
     return compared
+
+
+def _by_chance(comparison: Comparison) -> list[str]:
+    """That every wrong result came about with random numbers."""
+    pairs = zip(comparison.run.outcomes, comparison.right, strict=True)
+    wrong = [outcome for outcome, right in pairs if not right and outcome.output is not None]
+    drawn = bool(wrong) and all("random numbers" in outcome.settings for outcome in wrong)
+    return ["Your code draws random numbers"] if drawn else []
 
 
 def _by_parameters(comparison: Comparison) -> list[str]:

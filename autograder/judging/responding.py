@@ -40,7 +40,7 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
     if (i := _case_to_try(comparison, any_shape)) is None:
         return None
     by_name, result = leaves(run, i), run.outcomes[i].output
-    if result is None or len(by_name) > MAX_CHANGED:
+    if result is None or len(by_name) > MAX_CHANGED or not any(np.isfinite(part).any() for part in result):
         return None
     cotangents = trial.cotangents[i] or [np.ones(shape) for shape in trial.shapes(i)]
     matters, rng = _should_matter(comparison, i, by_name, cotangents), np.random.default_rng(0)
