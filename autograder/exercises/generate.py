@@ -45,6 +45,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("kept", visible, 3, 4, 5, visible=True),
         case("kept", rng, 2, 3, 6),
         case("kept", rng, 4, 2, 5),
+        case("kept", rng, 2, 3, 40, once=True),
         case("limit", visible, 2, 3, 4, visible=True),
         case("limit", rng, 3, 4, 1),
         case("limit", rng, 3, 2, 7),
