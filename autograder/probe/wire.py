@@ -13,7 +13,9 @@ import torch
 
 DTYPES = ("float64", "float32", "int64", "bool")  # what may cross; everything else is converted or refused
 OF_TORCH = frozenset(getattr(torch, name) for name in DTYPES)
-NAMES = {np.dtype(name): name for name in DTYPES}  # NumPy takes longer to make a name than JSON to write it
+OF_NAMES = {name: np.dtype(name) for name in DTYPES}
+NAMES = {dtype: name for name, dtype in OF_NAMES.items()}  # NumPy takes longer to make a name than JSON to write it
+NESTED = (dict, list)  # what of a message may hold an array
 MAX_ELEMENTS = 1_000_000  # of one array
 MAX_AXES = 16  # of one array
 MAX_ARRAYS = 50_000  # of one message
@@ -31,19 +33,15 @@ def pack(message: Any) -> bytes:
     """Bytes of a message: nested dicts, lists, strings, numbers, booleans, None, and arrays of `DTYPES`."""
     arrays: list[np.ndarray] = []
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            arrays.append(np.asarray(value, order="C"))
-            return {"$array": len(arrays) - 1}
-        if isinstance(value, dict):
-            return {str(key): plain(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(item) for item in value]
-        return value
+    def numbered(value: Any) -> dict[str, int]:
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"no {type(value).__name__} can cross")
+        arrays.append(np.asarray(value, order="C"))
+        return {"$array": len(arrays) - 1}
 
-    body = plain(message)
+    body = json.dumps(message, default=numbered)  # JSON itself goes through all that is plain
     kinds = [[NAMES.get(a.dtype) or a.dtype.name, a.shape] for a in arrays]
-    header = json.dumps({"body": body, "arrays": kinds}).encode()
+    header = f'{{"body": {body}, "arrays": {json.dumps(kinds)}}}'.encode()
     return struct.pack("!I", len(header)) + header + b"".join(a.tobytes() for a in arrays)
 
 
@@ -51,9 +49,12 @@ def is_shape(value: Any) -> bool:
     """Whether it is a list of few sizes, of which those that are not 0 do not multiply to too much."""
     if not isinstance(value, list) or len(value) > MAX_AXES:
         return False
-    if not all(type(n) is int and 0 <= n <= MAX_ELEMENTS for n in value):
-        return False
-    return math.prod(n for n in value if n) <= MAX_ELEMENTS
+    count = 1
+    for n in value:
+        if type(n) is not int or not 0 <= n <= MAX_ELEMENTS:
+            return False
+        count *= n or 1
+    return count <= MAX_ELEMENTS
 
 
 def unpack(data: bytes) -> Any:
@@ -73,7 +74,7 @@ def unpack(data: bytes) -> Any:
         for name, shape in kinds:
             if name not in DTYPES or not is_shape(shape):
                 raise ValueError("an array of another kind or shape")
-            dtype, count = np.dtype(name), math.prod(shape)
+            dtype, count = OF_NAMES[name], math.prod(shape)
             if at + count * dtype.itemsize > len(data):
                 raise ValueError(f"an array of {count} elements")
             raw = data[at : at + count * dtype.itemsize]
@@ -85,9 +86,13 @@ def unpack(data: bytes) -> Any:
             raise ValueError("bytes left over")
 
         def restore(value: Any) -> Any:
-            if isinstance(value, dict):
-                return arrays[value["$array"]] if "$array" in value else {k: restore(v) for k, v in value.items()}
-            return [restore(item) for item in value] if isinstance(value, list) else value
+            if isinstance(value, dict) and "$array" in value:
+                return arrays[value["$array"]]
+            items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+            for key, item in items:
+                if isinstance(item, NESTED):
+                    value[key] = restore(item)
+            return value
 
         return restore(body)
     except (ValueError, LookupError, TypeError, ArithmeticError, struct.error, RecursionError, AttributeError) as error:
