@@ -23,7 +23,7 @@ AT_YOUR_RISK = (
 )
 PROBE = {  # the text of each of its files, after those that it imports
     name: files("autograder").joinpath("probe", f"{name}.py").read_text(encoding="utf-8")
-    for name in ("wire", "stand_ins", "guards", "calls")
+    for name in ("wire", "stand_ins", "objects", "guards", "calls")
 }
 KERNEL_SIDE = files("autograder.pipeline").joinpath("kernel_side.py").read_text(encoding="utf-8")
 GRADER = "_headroom_grader"  # what kernel_side is called in a kernel

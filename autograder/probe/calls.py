@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from .guards import Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
+from .objects import left_behind, loose, moved, unregistered
 from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, refusal, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
@@ -61,57 +62,8 @@ def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
         start = array(parameter) if parameter.numel() <= MAX_STARTS else None
         description = {"name": name, "shape": list(parameter.shape), "trained": parameter.requires_grad, "start": start}
         parameters.append(description)
-    hidden = [{"name": n, "shape": list(t.shape), "trained": True} for n, t in _unregistered(module).items()]
-    return {"parameters": parameters, "loose": _loose(module), "unregistered": hidden[:MAX_NAMES]}
-
-
-def _unregistered(module: nn.Module) -> dict[str, torch.Tensor]:
-    """What may have been meant as parameters: tensors of several numbers where `parameters()` cannot see them."""
-    registered = {id(parameter) for parameter in module.parameters()}
-    found: dict[str, torch.Tensor] = {}
-
-    def collect(path: str, value: Any, depth: int) -> None:
-        if isinstance(value, torch.Tensor):
-            if value.is_floating_point() and value.is_leaf and value.numel() > 1 and id(value) not in registered:
-                registered.add(id(value))
-                found[path] = value
-        elif isinstance(value, nn.Module):
-            for name, parameter in value.named_parameters():
-                collect(f"{path}.{name}", parameter, 0)
-        elif isinstance(value, list | tuple | dict) and depth:
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                collect(f"{path}.{key}", item, depth - 1)
-
-    for owner_name, owner in module.named_modules():
-        for name, value in (vars(owner) | dict(owner.named_buffers(recurse=False))).items():
-            if name not in ("_parameters", "_buffers", "_modules") and not name.endswith("_hooks"):
-                collect(f"{owner_name}.{name}".removeprefix("."), value, 4)
-    return found
-
-
-def _loose(module: nn.Module) -> list[dict[str, str]]:
-    """Tensors and layers that hang on the module where `parameters()` cannot see them."""
-    registered = {id(parameter) for parameter in module.parameters()}
-    found = []
-    for owner in module.modules():
-        for name, value in vars(owner).items():
-            if name in ("_parameters", "_buffers", "_modules") or name.endswith("_hooks"):
-                continue
-            if isinstance(value, list | tuple | dict) and _holds_weights(value, registered):
-                found.append({"name": name, "kind": type(value).__name__})
-            elif isinstance(value, torch.Tensor) and value.is_floating_point():
-                found.append({"name": name, "kind": "Tensor"})
-    return found[:MAX_NAMES]
-
-
-def _holds_weights(value: Any, registered: set[int], depth: int = 4) -> bool:
-    """Whether a container holds a tensor, or a layer with one, that is not registered elsewhere as well."""
-    if isinstance(value, list | tuple | dict) and depth:
-        items = value.values() if isinstance(value, dict) else value
-        return any(_holds_weights(item, registered, depth - 1) for item in items)
-    if isinstance(value, nn.Module):
-        return any(id(parameter) not in registered for parameter in value.parameters())
-    return isinstance(value, torch.Tensor) and id(value) not in registered
+    hidden = [{"name": n, "shape": list(t.shape), "trained": True} for n, t in unregistered(module).items()]
+    return {"parameters": parameters, "loose": loose(module), "unregistered": hidden[:MAX_NAMES]}
 
 
 def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
@@ -194,13 +146,13 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
             if device != "cpu":
                 with contextlib.suppress(Exception):  # it makes what it makes when it is called for the first time
                     call(*inputs)
-                _moved(call, device)
+                moved(call, device)
         call.train(bool(case.get("training", how.get("training"))))
         weights = _load(call, case)
     if how.get("strided"):
         inputs = [_strided(value) for value in inputs]
     if device != "cpu":
-        if not _left_behind(call, device):
+        if not left_behind(call, device):
             return {}
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
         return {"type": _kind(_called(call, inputs, weights, case))}
@@ -283,17 +235,10 @@ def _built(target: Any, arguments: list[Any], dtype: torch.dtype) -> nn.Module:
     if dtype == torch.float32:
         return target(*arguments)
     try:
-        return _moved(target(*arguments), dtype)
+        return moved(target(*arguments), dtype)
     except RuntimeError:  # it mixes its own float32 with torch's default, which it cannot know to be another one
         with defaulting_to(torch.float32):
-            return _moved(target(*arguments), dtype)
-
-
-def _moved(module: Any, where: Any) -> Any:
-    """The same object, moved as a part of a model is: what hangs on it, but not by a `to` of its own."""
-    if isinstance(module, nn.Module):
-        nn.ModuleList([module]).to(where)
-    return module
+            return moved(target(*arguments), dtype)
 
 
 def _apart(target: Any) -> Any:
@@ -349,23 +294,6 @@ def _copied(value: Any) -> Any:
         with contextlib.suppress(Exception):
             return copy.deepcopy(value)
     return value
-
-
-def _left_behind(value: Any, device: str, depth: int = 5) -> bool:
-    """Whether a tensor hangs on a module, or in a container or function on it, that was not moved to the device."""
-    if isinstance(value, torch.Tensor):
-        return value.device.type != device and value.dim() > 0
-    if not depth:
-        return False
-    if isinstance(value, nn.Module):
-        value = [*vars(value).values()]
-    elif isinstance(value, types.FunctionType):
-        cells, value = value.__closure__ or (), [*(value.__defaults__ or ())]
-        for cell in cells:
-            with contextlib.suppress(ValueError):  # a name that has no value yet
-                value.append(cell.cell_contents)
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return any(_left_behind(item, device, depth - 1) for item in items)
 
 
 def _inputs(case: dict[str, Any], dtype: torch.dtype) -> list[Any]:
@@ -473,7 +401,7 @@ def _load(module: nn.Module, case: dict[str, Any]) -> dict[str, torch.Tensor]:
     """Give a module's parameters, and others that are named, the case's values; all of them by name."""
     weights: dict[str, torch.Tensor] = dict(module.named_parameters())
     if not case["weights"].keys() <= weights.keys():
-        found = _unregistered(module)
+        found = unregistered(module)
         weights |= {name: found[name].requires_grad_() for name in case["weights"] if name in found}
     with torch.no_grad():
         for name, value in case["weights"].items():
