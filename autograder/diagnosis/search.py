@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from autograder.diagnosis.dataflow import RESULT, App, Lines, Machine, Program, Var, names_in, places
@@ -70,7 +71,8 @@ class _Spent(Exception):
 
 def explain(program: Program, observed: Sequence[Observed]) -> Change | None:
     """The likeliest small change that explains all that was observed; None if there is none."""
-    return _Search(program, observed).run()
+    with torch.no_grad():
+        return _Search(program, observed).run()
 
 
 class _Search:
@@ -219,6 +221,7 @@ class _Search:
         constant = [isinstance(value, Tensor) and not bool((value != value.flatten()[:1]).any()) for value in given]
         return bool(given) and all(constant)
 
+    @torch.enable_grad()
     def _with_gradients(self, lines: Lines) -> list[Parts | None] | None:
         """The answers of a program in all cases, if their gradients equal the student's wherever those were asked."""
         answers: list[Parts | None] = []

@@ -19,6 +19,7 @@ from autograder.judging.comparing import (
     near,
     reference,
     same_shapes,
+    within,
 )
 from autograder.judging.replies import Arrays, Outcome, StudentError
 from autograder.judging.wording import as_code, difference
@@ -362,7 +363,7 @@ def _close(one: np.ndarray | None, other: np.ndarray | None, limit: float) -> bo
     """Whether two gradients are the same; none is 0."""
     first, second = (0.0 if gradient is None else gradient for gradient in (one, other))
     same = one is None or other is None or one.shape == other.shape
-    return same and np.allclose(first, second, rtol=0, atol=limit, equal_nan=True)
+    return same and within(np.asarray(first), np.asarray(second), limit)
 
 
 def _in_float32(comparison: Comparison, order: list[int]) -> Look:
