@@ -460,6 +460,19 @@ class NoNumbers(nn.Module):
         return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.gamma
 
 
+class DrawnAtTheStart(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.gamma, self.beta, self.eps = nn.Parameter(torch.rand(d_model)), nn.Parameter(torch.rand(d_model)), eps
+
+    def forward(self, x):
+        return x.tanh() * self.gamma + self.beta
+
+
+def test_parameters_that_are_drawn_are_no_random_results():
+    assert "random" not in judged(find("LayerNorm"), DrawnAtTheStart, 0).headline
+
+
 @pytest.mark.parametrize(
     ("name", "answer"), [("FeedForward", NoWidth), ("DecoderBlock", NoWidthInside), ("RMSNorm", NoNumbers)]
 )

@@ -27,9 +27,10 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     views = (_by_parameters, _by_shape, _almost, _with_and_without, _by_call)
     by_chance = _by_chance(comparison)
     sentences = by_chance + [sentence for view in views for sentence in view(comparison)]
-    if not by_chance and not repetition.unsteady:  # chance, or what is kept from call to call, breaks them as well
-        sentences += _broken_relations(comparison)
-    sentences += [capitalised(sentence) for sentence in (*repetition.unsteady.values(), *repetition.conditions)][:1]
+    if not by_chance:  # which breaks the relations and differs from call to call, as what is kept does
+        sentences += _broken_relations(comparison) if not repetition.unsteady else []
+        differing = (*repetition.unsteady.values(), *repetition.conditions)
+        sentences += [capitalised(sentence) for sentence in differing][:1]
     labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
     only_these = f"Only these cases are wrong: {'; '.join(labels)}"
     if len(labels) < len(comparison.cases) / 4:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .guards import Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
+from .guards import SETTINGS, Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
 from .objects import left_behind, loose, moved, unregistered
 from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, refusal, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
@@ -83,6 +83,7 @@ def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
 
     trace = bool(case.get("trace"))
     watch = Watch(trace) if trace or case.get("watch") else None
+    before["random numbers"] = SETTINGS["random numbers"]()  # what is built may draw some
     with watch or contextlib.nullcontext():
         output = _called(call, inputs, weights, case)
     left = differing(before)
