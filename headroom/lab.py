@@ -4,7 +4,12 @@ import os
 import shutil
 import sys
 import sysconfig
+import urllib.request
+import webbrowser
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 FIRST_NOTEBOOK = Path("lectures") / "00_start_here.ipynb"
 STATE = ".headroom"
@@ -108,8 +113,35 @@ def _quieten_kernels(ipython: Path) -> None:
     settings.write_text("c.IPKernelApp.log_level = 'ERROR'\n", encoding="utf-8")
 
 
+def running(course: Path, runtime: Path) -> dict[str, Any] | None:
+    """The server that is running for a course's folder, as Jupyter describes it; None where there is none.
+
+    A killed server leaves its description behind, and its process number may be another program's by now. So it counts
+    only if it answers to its own token.
+
+    Args:
+        course: the folder.
+        runtime: where Jupyter keeps what it knows of running servers.
+    """
+    if not any(runtime.glob("jpserver-*.json")):
+        return None  # at once: the import takes seconds
+    from jupyter_server.serverapp import list_running_servers
+
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with suppress(OSError):  # a description that goes away while it is read
+        for server in list_running_servers(str(runtime)):
+            if Path(server["root_dir"]).resolve() != course.resolve():
+                continue
+            asked = f"{server['url']}api/status?token={server['token']}"
+            with suppress(OSError, HTTPException), direct.open(asked, timeout=10):
+                return server
+    return None
+
+
 def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = (), instructor: bool = False) -> None:
     """Start JupyterLab on the course's first notebook and stay until it is stopped.
+
+    Where it is running for this folder already, its address is printed and opened instead.
 
     Where JupyterHub starts it, it is the hub's server for a user: for students in a folder of their own, `~/headroom`.
 
@@ -131,6 +163,14 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
         os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
             [str(course / "jupyter" / "student"), os.environ["JUPYTER_CONFIG_PATH"]]
         )
+
+    runtime = Path(os.environ["JUPYTER_RUNTIME_DIR"])
+    if not hub and (server := running(course, runtime)):
+        print(f"JupyterLab is running for this folder already:\n    {server['url']}lab?token={server['token']}")
+        print("To start it anew, stop it first: Ctrl-C in its terminal, or File > Shut Down in JupyterLab.")
+        if browser:  # the page that Jupyter opens itself: it keeps the token out of the list of processes
+            webbrowser.open((runtime / f"jpserver-{server['pid']}-open.html").as_uri())
+        return
 
     _quieten_kernels(Path(os.environ["IPYTHONDIR"]))
     print("Starting JupyterLab; its address comes in some seconds ...", flush=True)

@@ -1,13 +1,18 @@
 """The course in a real JupyterLab in a real browser, as a student sees it."""
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from autograder.exercises import find
-from tests.browser import Lab, Server, copy_course, lab_server
+from tests.browser import TOKEN, Lab, Server, copy_course, lab_server
 
 
 @pytest.mark.quick
@@ -28,10 +33,10 @@ def test_the_lab_opens_on_the_first_notebook_ready_to_run(lab: Lab) -> None:
     ],
 )
 def test_nbgraders_pages_open_for_instructors(
-    browser, course_copy, tmp_path, command: str, tab: str, selector: str | None, words: str
+    browser, tmp_path, command: str, tab: str, selector: str | None, words: str
 ) -> None:
     """Formgrader answers HTTP 500 when `alembic` is not on PATH, the lists when there is no exchange folder."""
-    with lab_server(course_copy, tmp_path / "home", instructor=True) as server:
+    with lab_server(copy_course(tmp_path / "headroom"), tmp_path / "home", instructor=True) as server:
         lab = Lab(browser, server)
         lab.open_start()
         lab.run_command(command)
@@ -98,10 +103,10 @@ def test_widgets_never_call_back_from_another_thread(lab: Lab) -> None:
     assert '"default":"disabled"' in value.replace(" ", "")
 
 
-def test_nothing_is_written_into_the_home_folder(browser, course_copy, tmp_path) -> None:
+def test_nothing_is_written_into_the_home_folder(browser, tmp_path) -> None:
     """Open the lab, run the first notebook, complete a word, open Formgrader, stop with Ctrl-C: home stays empty."""
     home = tmp_path / "home"
-    with lab_server(course_copy, home, instructor=True) as server:
+    with lab_server(copy_course(tmp_path / "headroom"), home, instructor=True) as server:
         lab = Lab(browser, server)
         lab.open_start()
         lab.run_all()
@@ -166,12 +171,27 @@ def test_a_formula_wider_than_a_narrow_window_scrolls(lab: Lab) -> None:
 
 
 @pytest.mark.full
-def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, course_copy, tmp_path) -> None:
-    """A second lab on the same port starts on another and says so."""
+def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, tmp_path) -> None:
+    """Another folder's lab on the same port starts on another and says so."""
     taken = int(server.address.rsplit(":", 1)[1])
-    with lab_server(course_copy, tmp_path / "home", port=taken) as second:
+    with lab_server(copy_course(tmp_path / "headroom"), tmp_path / "home", port=taken) as second:
         assert second.address != server.address
         assert f"port {taken} is already in use" in second.log.read_text()
+
+
+def test_a_second_start_opens_the_lab_that_is_running(server: Server) -> None:
+    def started(*arguments: str) -> str:
+        command = [sys.executable, "-m", "headroom", "lab", *arguments]
+        ran = subprocess.run(command, cwd=server.course, env=environment, capture_output=True, text=True, timeout=240)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    environment = os.environ | {"BROWSER": "echo opened %s"}
+    said = started()
+    assert f"running for this folder already:\n    {server.address}/lab?token={TOKEN}\n" in said
+    (opened,) = re.findall(r"opened file://(.*)", said)
+    assert f"{server.address.removeprefix('http://')}/lab" in Path(opened).read_text()
+    assert "opened" not in started("--no-browser")
 
 
 def test_lecture_9_trains_and_its_widget_follows_the_pointer(lab: Lab) -> None:

@@ -1,12 +1,15 @@
 """What a user meets first: the two routes to an environment, the launcher, and the documents."""
 
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
 import sys
 import sysconfig
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +27,7 @@ from traitlets.utils.importstring import import_item
 
 from headroom import __main__ as launcher
 from headroom import notebooks
-from headroom.lab import course_folder, private_environment
+from headroom.lab import course_folder, private_environment, running
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -143,6 +146,49 @@ def test_the_course_is_found_from_within(tmp_path: Path) -> None:
     inside.mkdir(parents=True)
     first.touch()
     assert course_folder(inside) == tmp_path
+
+
+class Answers(BaseHTTPRequestHandler):
+    """What a server of JupyterLab answers to the token "right"."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/api/status?token=right" else 403)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("other", "counts"),
+    [
+        ({}, True),
+        ({"root_dir": "another"}, False),
+        ({"pid": "of a process that is gone"}, False),
+        ({"token": "wrong"}, False),  # another program has the number and the port of one that was killed
+        ({"url": "http://127.0.0.1:9/"}, False),
+    ],
+)
+def test_a_server_counts_as_running_if_it_answers_for_this_folder(
+    other: dict[str, str], counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    course, runtime = tmp_path / "course", tmp_path / "runtime"
+    course.mkdir()
+    assert running(course, runtime) is None
+    runtime.mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever).start()
+        told = {"root_dir": str(course), "pid": os.getpid(), "token": "right"}
+        told |= {"url": f"http://127.0.0.1:{server.server_port}/"} | other
+        if "pid" in other:
+            gone = subprocess.Popen([sys.executable, "-c", ""])
+            gone.wait()
+            told["pid"] = gone.pid
+        (runtime / "jpserver-1.json").write_text(json.dumps(told))
+        found = running(course, runtime)
+        server.shutdown()
+    assert found == (told if counts else None)
 
 
 def test_the_makefile_has_what_the_readme_names() -> None:
