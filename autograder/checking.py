@@ -1,8 +1,14 @@
 """`check`, as a student calls it in a notebook: probe and judge in one process."""
 
 import contextlib
+import inspect
+import linecache
 import os
+import re
+import sys
 import traceback
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +17,8 @@ from autograder import probe
 from autograder.course import course_of
 from autograder.judge import judge
 from autograder.verdict import Verdict
+
+OLD = "the last run of the cell that defines it ended in an error, so the version before was judged"
 
 
 class _Plain:
@@ -58,7 +66,31 @@ def check(written: Any) -> Verdict:
     elif course.noted:
         with contextlib.suppress(Exception):  # the verdict is what was asked for
             course.function(course.noted)(course.folder, verdict)
+    if _is_old(name, written):
+        verdict = replace(verdict, headline=f"{OLD}: {verdict.headline}")
     return verdict
+
+
+def _is_old(name: str, written: Any) -> bool:
+    """Whether the notebook has tried to define `name` anew since, in a cell that did not come so far.
+
+    So it is if `written` is from a cell, and the newest cell with `def NAME` or `class NAME` is another one.
+    """
+    with contextlib.suppress(Exception):  # whatever the student's class holds
+        shell = sys.modules["IPython"].get_ipython()
+        cells: list[str] = shell.history_manager.input_hist_parsed
+        defining = re.compile(rf"^(async )?(def|class) {name}\b", re.MULTILINE)
+        newest = next(cell for cell in reversed(cells) if defining.search(cell))
+        from_cells = {*_files(written)} & {*cells}
+        return bool(from_cells) and newest not in from_cells
+    return False
+
+
+def _files(written: Any) -> Iterator[str]:
+    """The files, or notebook's cells, that a function or a class's methods are written in, as the history has them."""
+    for member in vars(written).values() if inspect.isclass(written) else [written]:
+        if code := getattr(inspect.unwrap(member), "__code__", None):
+            yield "".join(linecache.getlines(code.co_filename)).rstrip("\n")
 
 
 def _place(stop: BaseException) -> str:

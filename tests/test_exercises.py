@@ -274,6 +274,41 @@ def test_a_failure_under_nbgrader_is_shown_without_frames(monkeypatch):
     assert "File" not in shown.getvalue() and "CheckFailed" not in shown.getvalue()
 
 
+MASK = "{}def causal_mask(n):\n    return torch.ones(n, n).tril().bool(){}"
+NORM = "class LayerNorm(nn.Module):\n    def __init__(self, d_model, eps=1e-5):\n        super().__init__()\n{}"
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "old"),
+    [
+        ("causal_mask", [MASK.format("", ""), "1 / 0", "def other(n:"], False),
+        ("causal_mask", [MASK.format("", ""), MASK.format("", ")")], True),
+        ("causal_mask", [MASK.format("", ""), MASK.format("", " + '")], True),
+        ("causal_mask", [MASK.format("", ""), MASK.format("1 / 0\n", "")], True),
+        ("causal_mask", [MASK.format("", ""), MASK.format("", "\n1 / 0")], False),  # which it came past
+        ("causal_mask", [MASK.format("", ""), MASK.format("", ")"), MASK.format("", "")], False),
+        ("causal_mask", [MASK.format("%pdb off\n@torch.no_grad()\n", "")], False),
+        ("causal_mask", [MASK.format("%pdb off\n@torch.no_grad()\n", ""), MASK.format("", ")")], True),
+        ("causal_mask", ["from headroom.reference import causal_mask", MASK.format("", ")")], False),  # no cell's
+        ("causal_mask", [MASK.format("", ""), MASK.format("%%capture\n", "\n# 2")], False),
+        ("LayerNorm", [NORM.format("")], False),
+        ("LayerNorm", [NORM.format(""), NORM.format("    eps = 1e-5 1\n")], True),
+    ],
+)
+def test_a_check_says_if_the_cell_was_run_again_and_failed(name: str, cells: list[str], old: bool) -> None:
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    try:
+        shell.user_ns |= {"check": check, "nn": nn, "torch": torch}
+        for cell in [*cells, f"verdict = check({name})"]:
+            shell.run_cell(cell, store_history=True)
+        verdict = shell.user_ns["verdict"]
+    finally:
+        InteractiveShell.clear_instance()
+    assert ("ended in an error, so the version before was judged: " in verdict.text()) == old
+    assert verdict.passed == (name == "causal_mask")
+
+
 def test_an_interrupted_check_says_where_the_code_was():
     class LayerNorm(reference.LayerNorm):
         def forward(self, x):
