@@ -30,6 +30,7 @@ from playwright.sync_api import TimeoutError as TooLate
 REPOSITORY = Path(__file__).resolve().parents[1]
 COURSE_PARTS = ("lectures", "solutions", "labs", "jupyter", "nbgrader_config.py")
 TOKEN = "headroom-tests"
+TALL = 2000  # pixels of a window that holds the largest widget
 expect.set_options(timeout=20_000)  # a busy machine is slow, not wrong
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -360,11 +361,17 @@ class Lab:
             self.page.keyboard.press(key)
 
     def screenshot(self, name: str) -> None:
-        """Write a picture of the window when the environment variable HEADROOM_SCREENSHOTS names a folder."""
-        folder = os.environ.get("HEADROOM_SCREENSHOTS")
-        if folder:
+        """Write a picture of the window when the environment variable HEADROOM_SCREENSHOTS names a folder.
+
+        The window is made taller for it: a notebook scrolls within the page, so what is below would be cut off.
+        """
+        folder, size = os.environ.get("HEADROOM_SCREENSHOTS"), self.page.viewport_size
+        if folder and size:
             Path(folder).mkdir(parents=True, exist_ok=True)
+            self.page.set_viewport_size({"width": size["width"], "height": TALL})
+            self.page.wait_for_timeout(1000)  # it is laid out and drawn anew
             self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
+            self.page.set_viewport_size(size)
 
     def close(self) -> None:
         """Close the tab."""
