@@ -141,6 +141,24 @@ def test_another_page_ends_what_was_said_of_the_pen(alone):
         page.locator("[data-part=pad]").focus()
 
 
+def test_mistakes_stand_under_the_part_that_they_change_and_keys_choose_them(alone) -> None:
+    made = DigitPad(pretrained_vit(), digits())
+    page = alone(made)
+    pad = Widget(page.locator(".headroom-digit-pad"))
+    menu = pad.part("mistake-select")
+    shown = menu.locator("optgroup").evaluate_all(
+        "(all) => all.map((g) => [g.label, [...g.children].map((o) => o.value)])"
+    )
+    groups = dict[str, list[str]]()
+    for name, group, *_ in made._facts["mistakes"]:
+        groups.setdefault(group, []).append(name)
+    assert {label: names for label, names in shown} == groups and len(shown) == len(groups) > 4
+    menu.focus()
+    for name in [name for names in groups.values() for name in names]:
+        page.keyboard.press("ArrowDown")
+        expect(pad.root).to_have_attribute("data-mistake", name)
+
+
 def test_without_python_the_page_reads_what_is_drawn(alone) -> None:
     page = alone(DigitPad(pretrained_vit(), digits()))
     pad = Widget(page.locator(".headroom-digit-pad"))
