@@ -178,7 +178,7 @@ def test_a_server_counts_as_running_if_it_answers_for_this_folder(
     assert running(course, runtime) is None
     runtime.mkdir()
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         told = {"root_dir": str(course), "pid": os.getpid(), "token": "right"}
         told |= {"url": f"http://127.0.0.1:{server.server_port}/"} | other
         if "pid" in other:
