@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
 from autograder.exercises import find
@@ -23,6 +24,21 @@ def test_the_lab_opens_on_the_first_notebook_ready_to_run(lab: Lab) -> None:
     assert lab.page.evaluate("() => jupyterapp.shell.currentWidget.context.path") == "lectures/00_start_here.ipynb"
     assert lab.page.locator(".jp-Dialog").count() == 0
     assert lab.page.locator(".Toastify__toast").count() == 0
+
+
+def test_a_screenshot_holds_what_the_window_cuts_off(browser, server, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HEADROOM_SCREENSHOTS", str(tmp_path))
+    lab = Lab(browser, server)
+    before = lab.page.viewport_size
+    lab.page.set_content(
+        '<body style="margin:0"><div style="height:100vh;overflow:auto"><div style="height:1500px"></div>'
+        '<div style="height:9px;background:#f00">'
+    )
+    lab.screenshot("long")
+    assert lab.page.viewport_size == before
+    lab.close()
+    with Image.open(tmp_path / "long.png") as taken:
+        assert taken.convert("RGB").getpixel((5, 1505)) == (255, 0, 0)
 
 
 @pytest.mark.parametrize(
