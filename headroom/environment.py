@@ -68,7 +68,7 @@ def device() -> Finding:
     if chosen.type == "cpu":
         cores = os.cpu_count() or 1
         cores = "one core" if cores == 1 else f"{cores} cores"
-        return Finding(True, f"Models compute on the processor ({cores}), and every lecture and lab is made for that.")
+        return Finding(True, f"Models compute on the processor ({cores}), which is enough.")
     try:
         torch.ones(2, device=chosen).sum().item()
     except RuntimeError as error:
@@ -92,7 +92,7 @@ def digits() -> Finding:
         )
     seconds = time.perf_counter() - start
     counts = f"{len(found.train_images):,} digits to train on and {len(found.val_images):,} held out"
-    return Finding(True, f"{counts} are there, read in {seconds:.1f} s, without the network.")
+    return Finding(True, f"{counts} were read in {seconds:.1f} s.")
 
 
 _COURSE_KERNEL = (
