@@ -1,6 +1,7 @@
 """The judge on what is made for the target, on measures, and on code that does not end."""
 
 import dataclasses
+import importlib
 import signal
 import sys
 import time
@@ -243,6 +244,23 @@ def test_a_loop_without_end_is_stopped_where_interrupts_are_ignored():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_package_whose_import_was_interrupted_is_whole_when_it_is_imported_again(tmp_path, monkeypatch):
+    """PyTorch imports SymPy when it first needs it, and may need it while an answer is stopped."""
+    (tmp_path / "halfway" / "parts").mkdir(parents=True)
+    (tmp_path / "halfway" / "__init__.py").write_text("import time, halfway.parts\ntime.sleep(halfway.parts.wait)\n")
+    (tmp_path / "halfway" / "parts" / "__init__.py").write_text("import halfway.parts.more\nwait = 60\n")
+    (tmp_path / "halfway" / "parts" / "more.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def importing(x):
+        import halfway  # noqa: F401
+
+    assert "too slow" in judged(dataclasses.replace(MASK, seconds=0.5), importing).headline
+    (tmp_path / "halfway" / "parts" / "__init__.py").write_text("import halfway.parts.more\nwait = 0  # now\n")
+    halfway = importlib.import_module("halfway")
+    assert halfway.parts.more
 
 
 def test_what_a_forbidden_function_is_called_in_does_not_matter():

@@ -5,6 +5,7 @@ import functools
 import io
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -252,6 +253,7 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
                 torch.default_generator.manual_seed(SEED)  # torch.manual_seed asks every device, which takes 1 ms
                 reply = work()
     except KeyboardInterrupt as stop:
+        _forget_half_imported()
         if not watchdog.barked:
             raise
         watchdog.hush()
@@ -261,6 +263,16 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
             watchdog.hush()
         reply = {"error": _describe_error(error)}
     return reply | {"printed": printed.getvalue()[:MAX_TEXT]}
+
+
+def _forget_half_imported() -> None:
+    """Forget the parts of packages that are no longer there themselves: an interrupt fell into their import.
+
+    PyTorch imports SymPy when it is first needed. Imported once more, a package lacks those of its parts that are kept.
+    """
+    for name in sorted(sys.modules):  # a package before its parts
+        if (package := name.rpartition(".")[0]) and package not in sys.modules:
+            del sys.modules[name]
 
 
 class _Functions(TorchFunctionMode):
