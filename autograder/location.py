@@ -13,6 +13,7 @@ import numpy as np
 
 from autograder.covering import Axis, Choice, Declared, Derived, Only, Sizes, possible
 
+MAX_SEEN = 200  # sets from which they are chosen
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
 
@@ -43,7 +44,8 @@ def found(
     for place, other in itertools.combinations(within, 2):
         if [a or b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
             yield Where(f"{place.words} or {other.words}", lambda s, a=place, b=other: a.holds(s) or b.holds(s))
-    around = [k for k in kinds if all(h for h, w in zip(held[k], wrong, strict=True) if w)]
+    # What holds of every set, such as that an axis is longer than 1 which is never 1, is no condition.
+    around = [k for k in kinds if not all(held[k]) and all(h for h, w in zip(held[k], wrong, strict=True) if w)]
     for place, other in itertools.combinations(around, 2):
         if [a and b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
             words = f"{place.words} and {other.words}"
@@ -65,6 +67,11 @@ def limits(
             yield name, least, max(right), least[name]
 
 
+def from_on(name: str, least: int) -> Where:
+    """That an axis is at least so long."""
+    return Where(f"{name} ≥ {least}", lambda sizes: sizes[name] >= least)
+
+
 def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: str, value: int) -> Sizes | None:
     """The same sizes with one axis of another, and what follows from it; None where that may not be."""
     new: Sizes = {**sizes, name: value}
@@ -79,9 +86,21 @@ def further(everything: tuple[Declared, ...], where: Where, sets: Sequence[Mappi
     new = [sizes for sizes in possible(everything) if sizes not in sets]
     np.random.default_rng(1).shuffle(new)  # pyright: ignore[reportArgumentType]  # a list is shuffled as well
     new.sort(key=lambda sizes: -sum(part.holds(sizes) for part in where.parts))  # where one part holds before none
-    there = [sizes for sizes in new if where.holds(sizes)][:MAX_TRIED]
-    elsewhere = [sizes for sizes in new if not where.holds(sizes)][:MAX_TRIED]
+    kinds = list(_simple(everything))
+    there = _diverse([sizes for sizes in new if where.holds(sizes)], kinds)
+    elsewhere = _diverse([sizes for sizes in new if not where.holds(sizes)], kinds)
     return there + elsewhere if len(there) == len(elsewhere) == MAX_TRIED else []
+
+
+def _diverse(sets: Sequence[Sizes], kinds: Sequence[Where]) -> list[Sizes]:
+    """A few of the sets, in which as much as possible holds of one and not of another: that is no condition, then."""
+    held = [{(n, bool(kind.holds(sizes))) for n, kind in enumerate(kinds)} for sizes in sets[:MAX_SEEN]]
+    chosen, shown = list[int](), set[tuple[int, bool]]()
+    while len(chosen) < min(MAX_TRIED, len(held)):
+        best = max((i for i in range(len(held)) if i not in chosen), key=lambda i: len(held[i] - shown))
+        chosen.append(best)
+        shown |= held[best]
+    return [sets[i] for i in chosen]
 
 
 def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:

@@ -82,9 +82,9 @@ def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
         if value.dtype.kind != "f":
             continue
         twice = _with(inputs, {i: 2 * value})
-        words = f"Twice {names[i]} should give twice the result, but does not"
+        words = f"With {names[i]} twice as large, the result should be twice as large, but is not"
         yield Relation(words, twice, lambda part: _floats(2 * part), weak=True)
-        words = f"Twice {names[i]} should give the same result, but does not"
+        words = f"With {names[i]} twice as large, the result should be the same, but is not"
         yield Relation(words, twice, _floats, weak=True)
         words = f"Adding 1 to all numbers of {names[i]} should not change the result, but does"
         yield Relation(words, _with(inputs, {i: value + 1}), _floats, weak=True)
@@ -219,7 +219,7 @@ def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Ca
         )
     nan = lambda got, shape: np.full(shape, np.nan)  # noqa: E731  # there is no way back
     for i in range(n_axes):
-        yield f"has no {axis(i)} axis", lambda s, i=i: (*s[:i], *s[i + 1 :]), nan
+        yield f"lacks the {axis(i)} axis of the right one", lambda s, i=i: (*s[:i], *s[i + 1 :]), nan
         for by, words in ((-1, "one too few"), (1, "one too many")):
             yield f"has {words} along its {axis(i)} axis", lambda s, i=i, by=by: (*s[:i], s[i] + by, *s[i + 1 :]), nan
         yield f"has length 1 along its {axis(i)} axis", lambda s, i=i: (*s[:i], 1, *s[i + 1 :]), nan
@@ -267,10 +267,11 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     else:
         share = [float(off.mean()) for _, _, off in those]
         which = "every value is" if min(share) == 1 else "nearly every value is" if min(share) > 0.8 else ""
-        which = which or ("less than half of its values are" if max(share) < 0.5 else "some of its values are")
+        which = which or ("less than half of its values are" if max(share) < 0.5 else "")
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
-        yield f"Where {name} {_be([name])} wrong, {which} off{near}"
+        if which or near:
+            yield f"Where {name} {_be([name])} wrong, {which or 'its values are'} off{near}"
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:

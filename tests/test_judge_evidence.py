@@ -217,7 +217,7 @@ def test_a_function_that_keeps_something_is_told_so_and_loses_the_cases_that_it_
     for _ in range(2):  # a check leaves nothing behind that changes the next
         verdict = judged(DOUBLED, answer)
         assert (
-            "right, but called again, it gives a different result: something is kept from one call to"
+            "right, but called again after other calls, it gives a different result: something is kept from one call to"
             in verdict.headline
         )
         assert not held(verdict)["twice"]

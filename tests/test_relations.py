@@ -65,7 +65,10 @@ def test_a_right_answer_breaks_no_relation():
         ),
         (lambda x, mask=None: causal_means(x), "All 3 cases without `mask` are right, and 3 of 3 with it are not"),
         (lambda x, mask=None: causal_means(x) + 1, "Inverting `mask` does not change the result"),
-        (lambda x, mask=None: causal_means(x, mask) ** 2, "Twice `x` should give twice the result, but does not"),
+        (
+            lambda x, mask=None: causal_means(x, mask) ** 2,
+            "With `x` twice as large, the result should be twice as large, but is not",
+        ),
         (lambda x, mask=None: torch.ones_like(x), "The result does not depend on `x`"),
         (lambda x, mask=None: -causal_means(x, mask), "The result has the opposite sign"),
         (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where there should be numbers"),
@@ -87,7 +90,7 @@ def test_what_wrong_code_does_is_seen_by_how_its_results_change(answer, says):
         (lambda out: out.mT + 1, "The result has its last two axes exchanged."),
         (lambda out: out.unsqueeze(1), "The result has an axis of length 1 too many, before the second; its numbers"),
         (lambda out: out[:, 1:], "The result has one too few along its second axis."),
-        (lambda out: out.sum(1), "The result has no second axis."),
+        (lambda out: out.sum(1), "The result lacks the second axis of the right one."),
     ],
 )
 def test_what_became_of_the_shape_is_said(change, says):

@@ -319,7 +319,7 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
     together = [
         Edit(
             tuple(c for e in some for c in e.changes),
-            _within(some) + _shared(some) if "in" in key else _shared(some),
+            _shared_within(some) if "in" in key else _shared(some),
             some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
             ("all", *key),
             any(edit.vague for edit in some),
@@ -389,10 +389,11 @@ def _exchanged_maps(program: Program, say: Speaker) -> Iterator[Edit]:
             yield Edit(changes, words, 1.0, ("exchanged", a, b))
 
 
-def _within(some: list[Edit]) -> str:
-    """The part of the code in which one thing is done: what the names of its lines begin with."""
+def _shared_within(some: list[Edit]) -> str:
+    """The words of one thing done in a part of the code, which is what the names of its lines begin with."""
     common = [words[0] for words in zip(*(edit.line.split("_") for edit in some), strict=False) if len({*words}) == 1]
-    return f"in the {' '.join(common)}, "
+    part, words = f"the {' '.join(common)}", _shared(some)
+    return words if words.startswith(part) else f"in {part}, {words}"
 
 
 def _shared(some: list[Edit]) -> str:

@@ -110,7 +110,7 @@ CUTTING = (
     ),
     mistake(
         "patchify.detached",
-        "Look for `detach`, `.data`, `.tolist()`, `torch.tensor(…)` or NumPy between the images and the result.",
+        "Look for `detach`, `no_grad`, `.data`, `.tolist()` or NumPy between the images and the result.",
         change="squares = squares.detach()",
         costs=("gradients",),
     ),

@@ -187,8 +187,7 @@ def _misshapen(comparison: Comparison) -> Iterator[tuple[Case, str]]:
         else:
             for name, shape, right in zip(exercise.parts or ("a result",), outcome.shapes, wanted, strict=True):
                 if shape != right:
-                    remedy = f", should be {right}" if case.visible else f"; it should be {exercise.returns}"
-                    yield case, f"{name} has shape {shape}{remedy}"
+                    yield case, f"{name} has shape {shape}, should be {right}"
 
 
 def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autograder import location, reading, relations
+from autograder.covering import Sizes
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import Description, Trial, call, describe, leaf
 from autograder.judging.comparing import Comparison, as_arrays, as_parts, differing, largest, near, reference, shapes
@@ -19,6 +20,9 @@ from autograder.judging.wording import capitalised
 
 MAX_CASES, MAX_KINDS = 2, 3  # cases of each kind in which is asked how the result depends on its inputs; kinds
 MAX_NUMBERS, MAX_LARGEST = 5_000, 99  # in the inputs of such a case: how many, and the largest of them
+MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
+MANY_TO_ONE = 5  # parts that are nearly right, for each case that is not
+KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtype is a matter of the default
 MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 
@@ -86,24 +90,27 @@ def _by_parameters(comparison: Comparison) -> list[str]:
 
 def _by_shape(comparison: Comparison) -> list[str]:
     """How the shape of every result of one part that does not fit differs from the right one."""
-    outcomes, parts = comparison.run.outcomes, comparison.trial.exercise.parts or ("the result",)
+    run, parts = comparison.run, comparison.trial.exercise.parts or ("the result",)
+    right_shape = any(
+        run.fits(i) and not right for i, (_, right) in enumerate(zip(run.outcomes, comparison.right, strict=True))
+    )
     for n, name in enumerate(parts):
         seen = [
             (outputs[n], answer[n].detach().numpy())
-            for outputs, answer in zip((outcome.output for outcome in outcomes), comparison.expected, strict=True)
+            for outputs, answer in zip((outcome.output for outcome in run.outcomes), comparison.expected, strict=True)
             if outputs and answer and n < len(outputs) and outputs[n].shape != tuple(answer[n].shape)
         ]
         if len(seen) > 1:
             got, expected = (array.shape for array in seen[0])
-            if how := relations.reshaped(seen):
+            if not right_shape and (how := relations.reshaped(seen)):
                 return [f"{capitalised(name) if name == 'the result' else name} {how}"]
             return [f"The shape of {name} is {got} where {expected} is right"]
     return []
 
 
 def _almost(comparison: Comparison) -> list[str]:
-    """That all wrong results hold the right numbers, as another kind of number or but for their last digits."""
-    gaps, kinds = list[float](), dict[str, str]()
+    """That wrong results hold the right numbers: all as another kind of number, or most but for their last digits."""
+    gaps, kinds, n_others = list[float](), dict[str, str](), 0
     for i, answer in enumerate(comparison.expected):
         outputs = comparison.run.outcomes[i].output
         if comparison.right[i] or comparison.cases[i].dtype != "float64":
@@ -113,15 +120,19 @@ def _almost(comparison: Comparison) -> list[str]:
         for got, part in zip(outputs, answer, strict=True):
             expected = part.detach().numpy()
             if differing(got, expected).any():
-                return []
+                n_others += 1
+                break
             if got.dtype.kind != expected.dtype.kind:
-                kinds[got.dtype.name] = expected.dtype.name
+                kinds[KINDS.get(got.dtype.kind, got.dtype.name)] = expected.dtype.name
             elif not near(comparison.trial, i, got, expected):
                 off = np.abs(got.astype(float) - expected)
                 gaps.append(float(off[np.isfinite(off)].max(initial=0.0)) / max(1e-3, largest(expected)))
-    if kinds:
+    if kinds and not n_others:
         return [f"The numbers are right, but {got} where they should be {wanted}" for got, wanted in kinds.items()][:1]
-    return [f"Every number is right to {int(-np.log10(max(gaps)))} digits, and no further"] if any(gaps) else []
+    if not any(gaps) or n_others > len(gaps) / MANY_TO_ONE:
+        return []
+    most = "In most of the wrong cases, every" if n_others else "Every"
+    return [f"{most} number is right to {int(-np.log10(max(gaps)))} digits, and no further"]
 
 
 def _with_and_without(comparison: Comparison) -> list[str]:
@@ -191,16 +202,21 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         return []
     requests = [run.request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in tried]
     replies = trial.replies({"do": "look", "cases": requests}, len(requests))
-    broken = dict[tuple[bool, str], int]()
+    broken, kept = dict[tuple[bool, str], int](), set[str]()
+    where = ", in the cases that are wrong" if any(comparison.right) else ""
     for (i, relation, must_hold), reply in zip(tried, replies, strict=True):
+        words = relation.words + where if relation.changes else relation.words
         after, before = trial.outcome(reply).output, run.outcomes[i].output
         if after is None or before is None or not len(after) == len(before) == len(must_hold):
             continue
         if any(must and held is False for held, must in zip(relation.holds(before, after), must_hold, strict=True)):
-            key = relation.weak, relation.words
+            key = relation.weak, words
             broken[key] = broken.get(key, 0) + 1
-    often = [key for key, count in broken.items() if count > 1]
-    return [words for _, words in sorted(often, key=lambda key: key[0])]
+        elif relation.changes:  # that nothing changes is said only if it is so everywhere
+            kept.add(words)
+    often = [key for key, count in broken.items() if count > 1 and key[1] not in kept]
+    any_numbers = bool(_by_parameters(comparison))  # those that no role has were drawn as if they had one
+    return [words for weak, words in sorted(often, key=lambda key: key[0]) if not (weak and any_numbers)]
 
 
 def _to_relate(comparison: Comparison) -> list[int]:
@@ -213,9 +229,11 @@ def _to_relate(comparison: Comparison) -> list[int]:
         if outcomes[i].output is not None and all(np.isfinite(part).all() for part in outcomes[i].output or ())
     ]
     usable.sort(key=lambda i: (min(_sides(cases[i]), default=0) < 2, -len(set(_sides(cases[i])))))
-    kinds = dict[tuple[bool, ...], list[int]]()  # with a mask, and without
+    kinds = dict[tuple[int, ...], list[int]]()  # without a mask, and with one of so many axes
     for i in usable:
-        kinds.setdefault(tuple(value is None for value in cases[i].inputs), []).append(i)
+        given = cases[i].inputs
+        masks = (value for value in given if value is None or (isinstance(value, np.ndarray) and value.dtype == bool))
+        kinds.setdefault(tuple(0 if mask is None else mask.ndim for mask in masks), []).append(i)
     return [i for alike in list(kinds.values())[:MAX_KINDS] for i in alike[:MAX_CASES]]
 
 
@@ -272,17 +290,34 @@ def locate(comparison: Comparison) -> str:
     drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
     sets = [case.sizes for case in trial.cases if case.sizes is not None]
     wrong = [not comparison.right[i] for i in drawn]
-    for name, sizes, right, least in location.limits(axes, sets, wrong):
-        if (least := _limit(comparison, name, sizes, right, least)) is not None:
-            return f"{name} ≥ {least}"
-    guesses = location.found(axes, sets, wrong)
+    limits = (
+        location.from_on(name, least)
+        for name, sizes, right, wrong_at in location.limits(axes, sets, wrong)
+        if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
+    )
+    guesses = itertools.chain(limits, location.found(axes, sets, wrong))
     for where in itertools.islice(guesses, MAX_GUESSES):
         further = location.further(axes, where, sets)
         if not further:
             continue
-        if _right_at(trial, further) == [not where.holds(sizes) for sizes in further]:
+        if _just_there(trial, where, further):
             return where.words
     return ""
+
+
+def _just_there(trial: Trial, where: location.Where, sets: list[Sizes]) -> bool:
+    """Whether the code goes wrong at those of these sizes of which `where` holds, and at no other.
+
+    Where it should and does not, that may be luck, as where the likeliest token is the same: it is drawn anew.
+    """
+    right = _right_at(trial, sets)
+    if len(right) != len(sets) or not all(r or where.holds(sizes) for r, sizes in zip(right, sets, strict=True)):
+        return False
+    lucky = [sizes for sizes, is_right in zip(sets, right, strict=True) if is_right and where.holds(sizes)]
+    for _ in range(MAX_DRAWN_ANEW):
+        again = _right_at(trial, lucky) if lucky else []
+        lucky = [sizes for sizes, is_right in zip(lucky, again, strict=True) if is_right]
+    return not lucky
 
 
 def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
@@ -339,12 +374,21 @@ def follow_stages(comparison: Comparison, i: int) -> str:
         if not _uses_all(comparison, i, weights[i]):
             continue
         try:
-            stages = stages_of(trial.cases[i].build, trial.inputs[i], weights[i])
+            stages = dict(stages_of(trial.cases[i].build, trial.inputs[i], weights[i]))
         except Exception:  # a reading that does not fit
             continue
+        for part in _wrong_parts(comparison, i):  # what is computed on the way may be right, and what is returned not
+            stages.pop(part, None)
         given = [tensor for tensor in (*trial.inputs[i], *weights[i].values()) if isinstance(tensor, Tensor)]
         ways.append(_found(stages, given, traced))
     return _stages_found(comparison, i, max(ways, key=_reached)) if ways else ""
+
+
+def _wrong_parts(comparison: Comparison, i: int) -> list[str]:
+    """The names of what case i returns and is wrong."""
+    outputs, answer = comparison.run.outcomes[i].output, comparison.expected[i]
+    parts = zip(comparison.trial.exercise.parts, outputs or (), as_arrays(answer or ()), strict=False)
+    return [name for name, got, part in parts if not near(comparison.trial, i, got, part)]
 
 
 def _found(stages: Mapping[str, Tensor], given: Sequence[Tensor], traced: np.ndarray) -> dict[str, bool]:

@@ -130,14 +130,16 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
     for i, error in (again | made.differing("back") | again).items():
         kept = cases[i].build is None and not any(comparison.run.changed)
         why = ": it draws random numbers" if draws else ": something is kept from one call to the next" if kept else ""
-        how = "called again" if cases[i].steps is None else "with two texts in turn, each continued in two ways"
+        in_turn = cases[i].steps is not None
+        how = "with two texts in turn, each continued in two ways" if in_turn else "called again after other calls"
         unsteady[i] = f"{how}, it {difference(error)}{why} ({cases[i].label})"
     # Each text by itself is right: what two in turn show is a matter of the contract.
     conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
-    for i, error in made.differing("strided").items():
+    alone = not again  # what is kept from call to call shows in the others, too
+    for i, error in made.differing("strided").items() if alone else ():
         how = "where an input is not contiguous in memory, as a transposed one is, it"
         conditions.append(f"{how} {difference(error)} ({cases[i].label})")
-    in_training = made.differing("training")
+    in_training = made.differing("training") if alone else {}
     conditions += [f"in training mode it {difference(error)} ({cases[i].label})" for i, error in in_training.items()]
     return Repetition(unsteady, tuple(conditions), bool(in_training))
 
@@ -172,7 +174,8 @@ def _no_ids(outcome: Outcome, expected: Any) -> str:
     if outcome.output is None or expected is None:
         return ""
     pairs = zip(outcome.dtypes, as_arrays(expected), strict=False)
-    return next((dtype for dtype, right in pairs if right.dtype == np.int64 and dtype != "int64"), "")
+    found = next((dtype for dtype, right in pairs if right.dtype == np.int64 and dtype != "int64"), "")
+    return "floating-point" if found.startswith("float") else found  # which one is a matter of the default
 
 
 def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
@@ -349,6 +352,8 @@ def _with_gradients(comparison: Comparison, order: list[int]) -> Look:
 def _gradients_in_training(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
     """Whose gradients are others in training mode: of the first such case."""
     run = comparison.run
+    if any(all_gradient_gaps(run, comparison.expected).values()):  # else they may be right in training mode alone
+        return []
     for i, outcome in seen:
         again = replace(run, outcomes=(*run.outcomes[:i], outcome, *run.outcomes[i + 1 :]))
         first, now = gradients(run, i), gradients(again, i)

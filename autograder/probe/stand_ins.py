@@ -22,6 +22,8 @@ def _ids(tokens: Any, who: str) -> torch.Tensor:
     """Token ids as an embedding takes them: int32 or int64; TypeError if it is nothing of the kind."""
     if not isinstance(tokens, torch.Tensor) or tokens.dtype not in (torch.int32, torch.int64):
         kind = tokens.dtype if isinstance(tokens, torch.Tensor) else type(tokens).__name__
+        if isinstance(tokens, torch.Tensor) and tokens.is_floating_point():  # of the probe's default dtype, often
+            kind = "floating-point numbers"
         raise TypeError(f"{who} a tensor of token ids, whose dtype is torch.int64; it got {kind}")
     return tokens.long()
 
