@@ -121,7 +121,7 @@ def test_the_seeds_of_lecture_14_are_the_record() -> None:
     assert "To take it away costs 91.3 (49.7–97.5) points" in page and "least, most = 49.7, 97.5" in said
     assert "costs more than any other head in 0 of 8 models, and more than any other of its layer in 8" in page
     assert "4 of the models have a head whose induction score is above 0.3 and which costs less than 5 points" in page
-    assert "in 4 of 8, a head with an induction score above 0.3 costs less than 5 points" in said
+    assert "in 4 of 8, a head with an induction score above 0.3\\n  costs less than 5 points" in said
 
 
 class Lecture:

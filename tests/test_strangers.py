@@ -390,7 +390,7 @@ def dropped_at_random(q, k, v, mask=None):
         ("masked_attention", as_wide_as_the_longest, "cases agree"),
         ("masked_attention", not_causal_for_three, "A token's result depends on later tokens"),
         ("softmax_backward", in_floats, "Every number is right to"),
-        ("scaled_dot_product_attention", without_hidden_keys, "The shape of weights is"),
+        ("scaled_dot_product_attention", without_hidden_keys, "keys > 1 and mask = for all, and only there"),
         ("shifted_cross_entropy", one_loss_for_each_text, "The shape of the result is (2,) where () is right"),
         ("ablate", gradients_off, "gradients stay switched off after the call"),
         ("attention_scores", in_the_dtype_of_its_queries, "PyTorch's default dtype is another after the call"),

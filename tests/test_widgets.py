@@ -106,7 +106,7 @@ def test_queries_keys_and_values_have_the_colours_of_the_figures():
 REPOSITORY = Path(__file__).parents[1]
 OWN = {  # style sheet → what may begin its selectors; of a widget, its name
     "kernel/kernel.css": {".headroom-widget", ".headroom-frame"},
-    "static/start.css": {".headroom-start", ".jp-RenderedMarkdown", "#filebrowser"},
+    "static/start.css": {".headroom-start", ".jp-InputPlaceholder", ".jp-RenderedMarkdown", "#filebrowser"},
 }
 SHEETS = sorted(
     [*REPOSITORY.glob("headroom/widgets/*/*.css"), *REPOSITORY.glob("jupyter/labextensions/*/static/*.css")]
