@@ -173,17 +173,18 @@ def test_in_a_question_keys_are_its_own_and_shift_enter_goes_on(lab: Lab) -> Non
     assert len(lab.cells()) == cells
 
 
-def test_a_formula_wider_than_a_narrow_window_scrolls(lab: Lab) -> None:
+def test_formulas_fit_into_a_small_window_and_a_wider_one_scrolls(lab: Lab) -> None:
     lab.page.set_viewport_size({"width": 1024, "height": 1000})
     lab.open_notebook("lectures/02_attention_scores.ipynb")
     formulas = lab.page.locator(".jp-RenderedMarkdown mjx-container[display=true]:visible")
     formulas.last.scroll_into_view_if_needed()
-    wider = formulas.evaluate_all("(all) => all.map((one) => one.scrollWidth - one.clientWidth)")
-    past = formulas.evaluate_all(
-        "(all) => all.map((one) => one.scrollWidth > one.clientWidth && getComputedStyle(one).overflowX !== 'auto')"
+    wider = (
+        "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => getComputedStyle(one).overflowX)"
     )
+    assert formulas.evaluate_all(wider) == []
+    formulas.last.evaluate("(one) => { one.firstElementChild.style = 'display: inline-block; min-width: 2000px'; }")
     lab.screenshot("narrow-formulas")
-    assert max(wider) > 0 and not any(past)
+    assert formulas.evaluate_all(wider) == ["auto"]
 
 
 @pytest.mark.full
