@@ -91,9 +91,7 @@ def _by_parameters(comparison: Comparison) -> list[str]:
 def _by_shape(comparison: Comparison) -> list[str]:
     """How the shape of every result of one part that does not fit differs from the right one."""
     run, parts = comparison.run, comparison.trial.exercise.parts or ("the result",)
-    right_shape = any(
-        run.fits(i) and not right for i, (_, right) in enumerate(zip(run.outcomes, comparison.right, strict=True))
-    )
+    right_shape = any(run.fits(i) and not right for i, right in enumerate(comparison.right))
     for n, name in enumerate(parts):
         seen = [
             (outputs[n], answer[n].detach().numpy())
@@ -315,8 +313,9 @@ def _just_there(trial: Trial, where: location.Where, sets: list[Sizes]) -> bool:
         return False
     lucky = [sizes for sizes, is_right in zip(sets, right, strict=True) if is_right and where.holds(sizes)]
     for _ in range(MAX_DRAWN_ANEW):
-        again = _right_at(trial, lucky) if lucky else []
-        lucky = [sizes for sizes, is_right in zip(lucky, again, strict=True) if is_right]
+        if not lucky:
+            break
+        lucky = [sizes for sizes, is_right in zip(lucky, _right_at(trial, lucky), strict=True) if is_right]
     return not lucky
 
 
@@ -369,16 +368,16 @@ def follow_stages(comparison: Comparison, i: int) -> str:
     if traced is None:
         return ""
     traced = np.sort(traced[np.isfinite(traced)], axis=None)
+    wrong = _wrong_parts(comparison, i)  # what is computed on the way may be right, and what is returned not
     ways = list[dict[str, bool]]()  # for each reading: which stages are found
     for weights in comparison.possible:
         if not _uses_all(comparison, i, weights[i]):
             continue
         try:
-            stages = dict(stages_of(trial.cases[i].build, trial.inputs[i], weights[i]))
+            every = stages_of(trial.cases[i].build, trial.inputs[i], weights[i])
         except Exception:  # a reading that does not fit
             continue
-        for part in _wrong_parts(comparison, i):  # what is computed on the way may be right, and what is returned not
-            stages.pop(part, None)
+        stages = {name: value for name, value in every.items() if name not in wrong}
         given = [tensor for tensor in (*trial.inputs[i], *weights[i].values()) if isinstance(tensor, Tensor)]
         ways.append(_found(stages, given, traced))
     return _stages_found(comparison, i, max(ways, key=_reached)) if ways else ""
