@@ -253,10 +253,10 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
         yield f"In {len(broken)} cases, {name} {_verb(name, 'holds')} NaN or ∞ where there should be numbers"
-    for axis, what in ((0, "sample"), (-2, "row"), (-1, "column")):
-        for at, which in ((0, "first"), (-1, "last")):
-            if place := _only_at(those, axis, at):
-                yield f"Where {name} {_be([name])} wrong, only the {which} {what} is {place}"
+    for axis, at in itertools.product((0, -2, -1), (0, -1)):
+        if place := _only_at(those, axis, at):  # as code: what an axis is called differs from task to task
+            where = f"`[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]`"
+            yield f"Where {name} {_be([name])} wrong, only {where} is {place}"
     summed = all(e.ndim and e.dtype.kind == "f" and np.allclose(e.sum(-1), 1, atol=1e-6) for _, e, _ in those)
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)

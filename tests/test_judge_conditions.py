@@ -229,7 +229,7 @@ class LendsABuffer(Scale):
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (OverwritesWithoutGradients, "`x` is changed by a call that is made again (x of shape"),
+        (OverwritesWithoutGradients, "`x` is changed by the call where no gradients are asked for (x of shape"),
         (FillsOneResultAgain, "what one call has returned is changed by the next (x of shape"),
         (KeepsTheFirstLength, "called again after other calls, it gives a different result (x of shape (4, 3))"),
         (KeepsTheFirstSign, "called again after other calls, it gives a different result"),

@@ -74,7 +74,7 @@ def test_a_right_answer_breaks_no_relation():
         (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where there should be numbers"),
         (
             lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1),
-            "wrong, only the last row is",
+            "wrong, only `[..., -1, :]` is",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_became_of_the_shape_is_said(change, says):
 
 def test_what_has_two_axes_has_rows_and_columns_and_no_samples():
     headline = said(find("causal_mask"), lambda n: torch.ones(n, n).tril().bool() & (torch.arange(n) < n - 1)[:, None])
-    assert "only the last row is wrong" in headline and "sample" not in headline
+    assert "only `[..., -1, :]` is wrong" in headline and "[-1]" not in headline
 
 
 def test_shapes_that_have_nothing_in_common_say_nothing():

@@ -1,7 +1,7 @@
 """What a verdict says beside a mistake's name, held against code of which it was once untrue."""
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -55,6 +55,39 @@ class KeptByShape(reference.PatchEmbedding):
         return self.kept[images.shape]
 
 
+class ShareTheirScale(reference.LayerNorm):
+    """Moved to float64, the first one moves all that are made after it."""
+
+    scales: ClassVar[dict[int, nn.Parameter]] = {}
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__(d_model, eps)
+        self.gamma = self.scales.setdefault(d_model, self.gamma)
+
+
+class NormOfTwoAxes(reference.LayerNorm):
+    """Right for two axes, and for one token of several texts; how many axes there are is what matters."""
+
+    def forward(self, x):
+        centred = x - x.mean(-1).unsqueeze(1)
+        return self.gamma * centred / (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt() + self.beta
+
+
+class LearnsItsBias(reference.PatchEmbedding):
+    def forward(self, images):
+        patches = reference.patchify(images, self.patch_size)
+        return nn.functional.linear(patches, self.projection.weight.detach(), self.projection.bias)
+
+
+def nearly_a_softmax(q, k, v, mask=None):
+    """Off by as much where scores are large, but where more is allowed."""
+    scores = q @ k.mT / q.size(-1) ** 0.5
+    shown = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+    powers = (shown - shown.amax(-1, keepdim=True).clamp(min=-1e30)).exp()
+    weights = powers / (powers.sum(-1, keepdim=True) + 1e-3)
+    return weights @ v, weights
+
+
 def last_but_one(next_logits, start, end, max_tokens, batch):
     """Its results have one column too many, or two, or one too few, or are as wide as they should be."""
     tokens, done = torch.full((batch, 1), start), torch.zeros(batch, dtype=torch.bool)
@@ -103,6 +136,10 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("generate", functools.partial(one_cache_for_all, []), "kept from one call to the next", "not contiguous"),
         ("generate", functools.partial(one_cache_for_all, []), "kept from one call to the next", "in training mode"),
         ("sinusoidal_encoding", slowest_first, "", "d_model ≥"),
+        ("LayerNorm", ShareTheirScale, "all objects of your class share `gamma`", "float64 out"),
+        ("LayerNorm", NormOfTwoAxes, "the first of them RuntimeError", "and only there"),
+        ("PatchEmbedding", LearnsItsBias, "no gradient reaches the weight of the map", "reaches the map"),
+        ("scaled_dot_product_attention", nearly_a_softmax, "Each row of weights should sum to 1", "and only there"),
         ("scaled_dot_product_attention", masks_of_two_axes_only, "", "not change the result."),
     ],
 )

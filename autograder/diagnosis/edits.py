@@ -133,6 +133,8 @@ def cuts(program: Program) -> list[Edit]:
     found = [Edit(none, "no gradient flows back at all", 0.9, ("cut",))]
     for name, changes in uses.items():
         words = "no gradient reaches " if name in program.inputs else "no gradient flows back through "
+        if name.endswith("weight") and f"{name.removesuffix('weight')}bias" in program.inputs:
+            words += "the weight of "  # that of its bias is another
         found.append(Edit(tuple(changes), words + say.name(name), 1.0, ("cut", name)))
     for (name, changes), pair in itertools.product(uses.items(), (1, 2)):
         for some in itertools.combinations(changes, pair) if len(changes) > pair else ():

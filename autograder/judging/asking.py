@@ -143,12 +143,14 @@ class Description:
         unregistered: the same for tensors that may have been meant as parameters, and are not registered.
         loose: attributes holding tensors or layers that `parameters()` cannot see.
         errors: what the constructor raised, by case.
+        shared: a parameter that two objects have in common, by its name; "" if there is none.
     """
 
     parameters: tuple[Parameters, ...]
     unregistered: tuple[Parameters, ...]
     loose: tuple[dict[str, str], ...]
     errors: Mapping[int, StudentError]
+    shared: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +236,8 @@ def describe(trial: Trial) -> Description | Verdict:
         )
     if len(errors) == len(cases):
         return _not_built(trial, errors[0])
-    return Description(tuple(parameters), tuple(unregistered), loose, errors)
+    shared = next((name for reply in replies if (name := text(reply.get("shared")))), "")
+    return Description(tuple(parameters), tuple(unregistered), loose, errors, shared)
 
 
 def _not_built(trial: Trial, error: StudentError) -> Verdict:

@@ -23,6 +23,7 @@ MAX_NUMBERS, MAX_LARGEST = 5_000, 99  # in the inputs of such a case: how many, 
 MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
 MANY_TO_ONE = 5  # parts that are nearly right, for each case that is not
 KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtype is a matter of the default
+NEARLY = 0.1  # of the gap of what is wrong: what is right should be much closer
 MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 
@@ -49,17 +50,21 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
     """Of every case in float64 with a result in the right shape: it, the right one, and where they differ."""
     run, trial = comparison.run, comparison.trial
     compared = []
-    for i, answer in enumerate(comparison.expected):
-        outputs = run.outcomes[i].output
-        if answer is None or outputs is None or not run.fits(i) or trial.cases[i].dtype != "float64":
-            continue
-        expected = as_arrays(answer)
+    for i in _comparable(comparison):
+        outputs, expected = run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
         off = [
             np.zeros(part.shape, bool) if near(trial, i, got, part) else differing(got, part)
             for got, part in zip(outputs, expected, strict=True)
         ]
         compared.append((outputs, expected, off))
     return compared
+
+
+def _comparable(comparison: Comparison) -> list[int]:
+    """The cases in float64 with a result in the right shape."""
+    run, cases = comparison.run, comparison.cases
+    with_result = [i for i, answer in enumerate(comparison.expected) if answer and run.outcomes[i].output]
+    return [i for i in with_result if run.fits(i) and cases[i].dtype == "float64"]
 
 
 def _by_chance(comparison: Comparison) -> list[str]:
@@ -275,7 +280,9 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
 def locate(comparison: Comparison) -> str:
     """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
 
-    Nothing where it raises another error in a case that has not been drawn, such as one without leading axes.
+    Nothing where it raises another error in a case that has not been drawn, where some of these are right and others
+    wrong that have other axes, such as none in front, or where what counts as right is nearly as far off as what does
+    not: then there is more to it than the sizes that are drawn.
     """
     raised = {
         (case.sizes is not None, outcome.error.type)
@@ -283,6 +290,10 @@ def locate(comparison: Comparison) -> str:
         if outcome.error
     }
     if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
+        return ""
+    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
+    others = {comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual}
+    if len(others) > 1 or _right_by_tolerance(comparison):
         return ""
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
@@ -301,6 +312,22 @@ def locate(comparison: Comparison) -> str:
         if _just_there(trial, where, further):
             return where.words
     return ""
+
+
+def _axes(case: Case) -> tuple[int, ...]:
+    """How many axes each array of a case has, but for masks."""
+    given = (value for value in case.inputs if isinstance(value, np.ndarray) and value.dtype != bool)
+    return tuple(value.ndim for value in given)
+
+
+def _right_by_tolerance(comparison: Comparison) -> bool:
+    """Whether something that counts as right is nearly as far off as something that does not."""
+    gaps: tuple[list[float], list[float]] = [], []  # of what is wrong, and of what is right
+    for (outputs, expected, _), i in zip(_beside_expected(comparison), _comparable(comparison), strict=True):
+        pairs = [(got.astype(float), part.astype(float)) for got, part in zip(outputs, expected, strict=True)]
+        gap = max(largest(got - part) / max(1e-3, largest(part)) for got, part in pairs)
+        gaps[comparison.right[i]].append(gap if np.isfinite(gap) else np.inf)
+    return max(gaps[True], default=0.0) > NEARLY * min(gaps[False], default=np.inf)
 
 
 def _just_there(trial: Trial, where: location.Where, sets: list[Sizes]) -> bool:

@@ -86,6 +86,8 @@ def repeat(comparison: Comparison) -> Repetition:
         in_time = any(error is None or error.type != probe.TOO_SLOW for error in differing.values())
         if in_time and not found.unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
+    if shared := comparison.run.description.shared:  # what one object is given or made, the next one has
+        return replace(found, conditions=(f"all objects of your class share `{shared}`",))
     conditions += _of_first_calls(comparison, conditions)
     if not any(comparison.run.changed):  # which may be all that is behind it
         conditions += _beside_the_result(comparison, made.seen("all at once"))
@@ -183,9 +185,11 @@ def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome
     sentences = list[str]()
     for i, outcome in seen:
         label = comparison.cases[i].label
-        if outcome.changed is not None:
+        if outcome.changed is not None and not sentences:
             name = comparison.run.input_name(outcome.changed)
-            sentences.append(f"{name} is changed by a call that is made again ({label})")
+            first = _Looks(comparison, {"first": _look(comparison, [i])}).seen("first")
+            how = "where no gradients are asked for" if first[0][1].changed is not None else "when it is made again"
+            sentences.append(f"{name} is changed by the call {how} ({label})")
         if outcome.moved:
             sentences.append(f"`{outcome.moved}` has other numbers after a call ({label})")
         if outcome.rewritten:

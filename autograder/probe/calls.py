@@ -46,14 +46,15 @@ def answer(request: bytes, target: Any) -> bytes:
 def _work(target: Any, ask: dict[str, Any]) -> list[Callable[[], dict[str, Any]]]:
     """What is to be done for each build or case of a request."""
     if ask["do"] == "describe":
-        return [lambda args=args: _describe(target, args) for args in ask["builds"]]
+        return [lambda n=n, args=args: _describe(target, args, n == 0) for n, args in enumerate(ask["builds"])]
     if ask["do"] == "look":
         objects: dict[str, Any] = {}
         return [lambda case=case: _look(target, case, objects, ask) for case in ask["cases"]]
     return [lambda case=case: _run(target, case) for case in ask["cases"]]
 
 
-def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
+def _describe(target: Any, args: list[Any], twice: bool) -> dict[str, Any]:
+    """The parameters of an object; if `twice`, of two, also the name of one that both have."""
     module = _built(target, args, torch.float64)
     if not isinstance(module, nn.Module):
         return {"not_a_module": type(module).__name__}
@@ -63,7 +64,11 @@ def _describe(target: Any, args: list[Any]) -> dict[str, Any]:
         description = {"name": name, "shape": list(parameter.shape), "trained": parameter.requires_grad, "start": start}
         parameters.append(description)
     hidden = [{"name": n, "shape": list(t.shape), "trained": True} for n, t in unregistered(module).items()]
-    return {"parameters": parameters, "loose": loose(module), "unregistered": hidden[:MAX_NAMES]}
+    reply: dict[str, Any] = {"parameters": parameters, "loose": loose(module), "unregistered": hidden[:MAX_NAMES]}
+    if twice:
+        others = {id(parameter) for parameter in _built(target, args, torch.float64).parameters()}
+        reply["shared"] = next((name for name, one in module.named_parameters() if id(one) in others), "")
+    return reply
 
 
 def _run(target: Any, case: dict[str, Any]) -> dict[str, Any]:
