@@ -77,7 +77,7 @@ AXES = (
     sequence_length("tokens"),
     sequence_length("source_tokens"),
     *multi_head.HEADS,
-    Choice("mask", (None, "padding")),
+    Choice("mask", (None, "padding", "random")),
 )
 
 
@@ -85,7 +85,7 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, source_tokens, n_heads, _, d_model, mask = sizes.values()
     inputs: Inputs = tuple(rng.normal(size=(batch, n, d_model)) for n in (tokens, source_tokens))
     if mask:
-        inputs += (multi_head.with_heads(masked(mask, batch, 1, source_tokens, rng)),)
+        inputs += (multi_head.with_heads(masked(mask, batch, tokens, source_tokens, rng)),)
     return Case("mask" if mask else "one_head" if n_heads == 1 else "values", "", inputs, (d_model, n_heads))
 
 

@@ -204,7 +204,8 @@ class CrossTokenByToken(Cross):
         rows = []
         for t in range(x.size(1)):
             q = split_heads(self.w_q(x[:, t : t + 1]), self.n_heads)
-            rows.append(merge_heads(attention(q, k, v, mask)[0]))
+            own = mask if mask is None or mask.size(-2) == 1 else mask[..., t : t + 1, :]
+            rows.append(merge_heads(attention(q, k, v, own)[0]))
             print(t, rows[-1].shape)
         return self.w_o(torch.cat(rows, dim=1))
 

@@ -294,3 +294,11 @@ class ClippedLogits(right_vit.Plain):
 
     def forward(self, images):
         return super().forward(images).clamp(-20, 20)
+
+
+@answers("CrossAttention")
+class MaskOfTheFirstQuery(right_decoder.Cross):
+    """Right with padding, which hides the same keys from all queries of a text."""
+
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, memory, mask[..., :1, :] if mask is not None and mask.dim() > 1 else mask)
