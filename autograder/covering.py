@@ -28,6 +28,7 @@ class Axis:
         longest: a size beyond tables that are written in the hope that they will do. It takes too long to be tried in
             every way, as `long` is: see the function `longest`. 0 where there is no such thing.
         build: whether it is fixed when an object is built. The others change from call to call.
+        told: whether the task has it, so that a verdict may speak of it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Axis:
     long: int = 0
     longest: int = 0
     build: bool = False
+    told: bool = True
 
 
 def sequence_length(name: str) -> Axis:

@@ -13,6 +13,7 @@ import numpy as np
 
 from autograder.covering import Axis, Choice, Declared, Derived, Only, Sizes, possible
 
+MAX_VALUES = 3  # of an axis, which may be the one size that code was written for
 MAX_SEEN = 200  # sets from which they are chosen
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
@@ -59,7 +60,7 @@ def limits(
 
     Only where the former is the smaller, and larger than 1.
     """
-    for name in (axis.name for axis in everything if isinstance(axis, Axis)):
+    for name in (axis.name for axis in everything if isinstance(axis, Axis) and axis.told):
         right = [sizes[name] for sizes, is_wrong in zip(sets, wrong, strict=True) if not is_wrong]
         gone = [sizes for sizes, is_wrong in zip(sets, wrong, strict=True) if is_wrong]
         least = min(gone, key=lambda sizes: sizes[name], default=None)
@@ -105,7 +106,7 @@ def _diverse(sets: Sequence[Sizes], kinds: Sequence[Where]) -> list[Sizes]:
 
 def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
     """What may make a difference, the likeliest first."""
-    declared = [axis for axis in everything if not isinstance(axis, Only)]
+    declared = [axis for axis in everything if not isinstance(axis, Only) and getattr(axis, "told", True)]
     names = [axis.name for axis in declared if not isinstance(axis, Choice)]
     for name in names:
         yield Where(f"{name} = 1", lambda sizes, n=name: sizes[n] == 1, single=True)
@@ -122,6 +123,10 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
             for value in axis.values:
                 words = f"there is no {axis.name}" if value is None else f"{axis.name} = {value}"
                 yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
+    for axis in declared:
+        if isinstance(axis, Axis) and axis.least == 1:
+            for value in range(2, min(axis.most, MAX_VALUES) + 1):
+                yield Where(f"{axis.name} ≠ {value}", lambda sizes, n=axis.name, v=value: sizes[n] != v)
     for name in names:
         yield Where(f"{name} is odd", lambda sizes, n=name: sizes[n] % 2 == 1)
     for a, b in itertools.combinations(names, 2):

@@ -92,18 +92,19 @@ def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
 
 def _of_samples(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarray) -> Iterator[Relation]:
     n = len(first)
-    if n < 2 or (first.ndim < 3 and first.dtype.kind == "f"):
+    if n < 2:
         return
+    one, several = ("sample", "samples of the batch") if first.ndim > 2 or first.dtype.kind != "f" else ("row", "rows")
     ours = {i: value for i, value in arrays.items() if value.ndim > 1 and len(value) == n}
     others = {i: np.concatenate([a[:1], _another(a[1:])]) for i, a in ours.items() if a.dtype != bool}
     yield Relation(
-        "One sample's result depends on the other samples of the batch",
+        f"One {one}'s result depends on the other {several}",
         _with(inputs, others),
         lambda part: part[:1] if part.ndim and len(part) == n else None,
         lambda part: part[:1],
     )
     yield Relation(
-        "When the samples of the batch are reordered, the results are not reordered in the same way",
+        f"When the {several} are reordered, the results are not reordered in the same way",
         _with(inputs, {i: a[::-1].copy() for i, a in ours.items()}),
         lambda part: part[::-1] if part.ndim and len(part) == n else None,
     )
@@ -141,6 +142,14 @@ def _of_tokens(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarr
             _with(inputs, turned),
             lambda part: np.flip(part, axis) if along(part, slice(None)) is not None else None,
         )
+
+
+def of_part(words: str, name: str) -> str:
+    """A sentence on "the result" as one on a part of it, or, if that has no name, as it is."""
+    if not name:
+        return words
+    said = _as_sentence(words.replace("The result", "the result", 1).replace("the result", name))
+    return said.replace(" does", " do").replace("is not", "are not") if name.endswith("s") else said
 
 
 def _floats(part: np.ndarray) -> np.ndarray | None:

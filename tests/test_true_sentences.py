@@ -10,6 +10,7 @@ from torch import nn
 from autograder.exercises import find
 from headroom import reference
 from headroom.reference import KeyValueCache
+from tests.answers import right_decoder
 from tests.judged import judged
 
 
@@ -88,6 +89,16 @@ def nearly_a_softmax(q, k, v, mask=None):
     return weights @ v, weights
 
 
+class NormAtTheEnd(right_decoder.Block):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return self.norm_3(super().forward(x, memory, mask, memory_mask))
+
+
+class BiasBehindTheBend(reference.FeedForward):
+    def forward(self, x):
+        return self.shrink(nn.functional.gelu(x @ self.expand.weight.mT) + self.expand.bias)
+
+
 def last_but_one(next_logits, start, end, max_tokens, batch):
     """Its results have one column too many, or two, or one too few, or are as wide as they should be."""
     tokens, done = torch.full((batch, 1), start), torch.zeros(batch, dtype=torch.bool)
@@ -136,10 +147,12 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("generate", functools.partial(one_cache_for_all, []), "kept from one call to the next", "not contiguous"),
         ("generate", functools.partial(one_cache_for_all, []), "kept from one call to the next", "in training mode"),
         ("sinusoidal_encoding", slowest_first, "", "d_model ≥"),
-        ("LayerNorm", ShareTheirScale, "all objects of your class share `gamma`", "float64 out"),
+        ("LayerNorm", ShareTheirScale, "objects that are built alike share `gamma`", "float64 out"),
         ("LayerNorm", NormOfTwoAxes, "the first of them RuntimeError", "and only there"),
         ("PatchEmbedding", LearnsItsBias, "no gradient reaches the weight of the map", "reaches the map"),
         ("scaled_dot_product_attention", nearly_a_softmax, "Each row of weights should sum to 1", "and only there"),
+        ("DecoderBlock", NormAtTheEnd, "goes through what makes the third norm once more", "nearly every value"),
+        ("FeedForward", BiasBehindTheBend, "the bias of the first map is added to the bent features", "nearly every"),
         ("scaled_dot_product_attention", masks_of_two_axes_only, "", "not change the result."),
     ],
 )

@@ -341,7 +341,7 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
         exchanged.append(
             Edit(changes, f"{say.name(a)} and {say.name(b)} have changed places", 1.0, ("exchanged", a, b))
         )
-    found = single + together + exchanged
+    found = single + together + exchanged + list(_once_more(program, say)) + list(_late_bias(program, say))
     return sorted([*found, *_with_finite_fills(program, found)], key=lambda edit: edit.cost)
 
 
@@ -387,6 +387,37 @@ def _exchanged_maps(program: Program, say: Speaker) -> Iterator[Edit]:
             words = f"{say.name(of_one[0].name)} and {say.name(of_two[0].name)} have changed places"
             changes = ((a, at_a, App("linear", (x, *of_two))), (b, at_b, App("linear", (y, *of_one))))
             yield Edit(changes, words, 1.0, ("exchanged", a, b))
+
+
+def _once_more(program: Program, say: Speaker) -> Iterator[Edit]:
+    """What makes a line of one value, done with the result as well: a norm at the end of a block, for example."""
+    result, values = program.lines[RESULT], {*program.lines, *program.inputs} - program.weights
+    for name, whole in program.lines.items():
+        read = [
+            (path, term.name)
+            for path, term, kind in places(whole)
+            if isinstance(term, Var) and term.name in values and kind == "Tensor" and not say.is_size(term)
+        ]
+        if program.sorts.get(name) == "Size" or name == RESULT or len({value for _, value in read}) != 1:
+            continue
+        for path, _ in read:
+            whole = put(whole, path, result)
+        words = f"the result goes through what makes {say.name(name)} once more"
+        yield Edit(((RESULT, (), whole),), words, 1.2, ("once more", name))
+
+
+def _late_bias(program: Program, say: Speaker) -> Iterator[Edit]:
+    """A map's bias, added not by the map but to one of the two lines after it: behind a non-linearity, for example."""
+    lines = list(program.lines.items())
+    for n, (name, whole) in enumerate(lines):
+        for path, term, _ in places(whole):
+            if not isinstance(term, App) or term.function != "linear" or not isinstance(term.arguments[2], Var):
+                continue
+            bias = term.arguments[2]
+            for later, made in lines[n + 1 : n + 3]:
+                changes = (name, (*path, 2), None), (later, (), App("add", (made, bias)))
+                words = f"{say.name(bias.name)} is added to {say.name(later)}, and not by the map"
+                yield Edit(changes, words, 1.15, ("late", bias.name, later))
 
 
 def _shared_within(some: list[Edit]) -> str:

@@ -79,7 +79,7 @@ AXES = (
     Axis("batch", most=4),
     sequence_length("tokens"),
     Axis("n_groups", most=3, build=True),
-    Axis("n_shared", most=3, build=True),
+    Axis("n_shared", most=3, build=True, told=False),
     Derived("n_heads", lambda sizes: sizes["n_groups"] * sizes["n_shared"], build=True),
     Axis("d_head", least=2, most=5, build=True),
     Derived("d_model", lambda sizes: sizes["n_heads"] * sizes["d_head"], build=True),

@@ -182,6 +182,12 @@ MISTAKES = (
         costs=("future",),
     ),
     mistake(
+        "masked_attention.next_seen",
+        "Which diagonal does `triu` begin with?",
+        change="past = if_asked(at_most(places, column(places) + 1), causal)",
+        costs=("future",),
+    ),
+    mistake(
         "masked_attention.future_inverted",
         "Which value of the mask does `masked_fill` replace?",
         change="past = if_asked(~at_most(places, column(places)), causal)",

@@ -38,7 +38,7 @@ def of_table(count: str, width: int) -> tuple[Mistake, ...]:
     return (
         mistake(
             "sinusoidal_encoding.odd",
-            "Write down the columns for d_model = 5 and count the sines and the cosines.",
+            "Write down the columns for d_model = 5: which of them are sines, and at which frequency is each?",
             sign=_only_odd_widths_fail(width),
             change="table = alternate(sines, cosines.expand(-1, d_model // 2), d_model)",
         ),

@@ -144,6 +144,7 @@ class Description:
         loose: attributes holding tensors or layers that `parameters()` cannot see.
         errors: what the constructor raised, by case.
         shared: a parameter that two objects have in common, by its name; "" if there is none.
+        kept: where something is kept that the next object finds, by its name; "" if there is nothing.
     """
 
     parameters: tuple[Parameters, ...]
@@ -151,6 +152,7 @@ class Description:
     loose: tuple[dict[str, str], ...]
     errors: Mapping[int, StudentError]
     shared: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,8 +238,8 @@ def describe(trial: Trial) -> Description | Verdict:
         )
     if len(errors) == len(cases):
         return _not_built(trial, errors[0])
-    shared = next((name for reply in replies if (name := text(reply.get("shared")))), "")
-    return Description(tuple(parameters), tuple(unregistered), loose, errors, shared)
+    shared, kept = (text(replies[0].get(key)) for key in ("shared", "kept"))
+    return Description(tuple(parameters), tuple(unregistered), loose, errors, shared, kept)
 
 
 def _not_built(trial: Trial, error: StudentError) -> Verdict:

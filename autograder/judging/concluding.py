@@ -151,7 +151,7 @@ def _how_many_agree(grounds: Grounds, results: Sequence[Result], mistakes: tuple
     if mistakes and all(right):
         return "all results are right, but see what is recognised below."
     if all(comparison.right) and (sentences := [*repetition.unsteady.values(), *repetition.conditions]):
-        return f"right, but {sentences[0]}."
+        return f"right{' at first' if repetition.unsteady else ''}, but {sentences[0]}."
     if all(right):
         return f"all results are right, but {next(r.note or r.title for r in results if not r.holds)}."
     if not mistakes and (reason := unread(comparison)):

@@ -8,7 +8,7 @@ import numpy as np
 from autograder.exercise import Case, Criterion, Mistake
 from autograder.judging.comparing import Comparison, agrees, all_gradient_gaps
 from autograder.judging.explaining import RAISES, Cause, recognise_signs
-from autograder.judging.matching import role_names, unread
+from autograder.judging.matching import role_names, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response
 from autograder.judging.wording import as_code, gist, in_place_of_result, with_article
@@ -216,9 +216,11 @@ def _contract(grounds: Grounds) -> tuple[bool, str]:
     if unseen := [sign for sign in grounds.signs if not sign.computed]:
         return False, unseen[0].title
     if run.adopted:
-        return False, f"`{min(run.adopted)}` is not registered: `parameters()` does not list it"
+        return False, f"`{min(run.adopted)}` is not among `parameters()`: it is never trained"
     if comparison.missing:
-        return False, unread(comparison) or f"no parameter found for {role_names(run, comparison.missing)}"
+        roles = role_names(run, comparison.missing)
+        none = f"too few numbers for {roles}" if too_few(comparison) else f"no parameter found for {roles}"
+        return False, unread(comparison) or none
     compared = any(criterion.key == "gradients" for criterion in exercise.criteria)
     trained = all(parameter.trained for own in run.parameters for parameter, _ in own.values())
     if exercise.needs and not compared and not trained:

@@ -147,6 +147,8 @@ def _with_and_without(comparison: Comparison) -> list[str]:
         without = [comparison.right[i] for i, given in enumerate(inputs) if given[n] is None]
         if len(with_it) < 2 or len(without) < 2 or all(with_it) == all(without):
             continue
+        if any(isinstance(given[n], int | float) for given in inputs):
+            continue  # a number that is left out has a value all the same
         right, word, wrong = (without, "without", with_it) if all(without) else (with_it, "with", without)
         other, n_wrong = "with" if word == "without" else "without", wrong.count(False)
         name = comparison.run.input_name(n)
@@ -212,11 +214,14 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         after, before = trial.outcome(reply).output, run.outcomes[i].output
         if after is None or before is None or not len(after) == len(before) == len(must_hold):
             continue
-        if any(must and held is False for held, must in zip(relation.holds(before, after), must_hold, strict=True)):
-            key = relation.weak, words
+        names = trial.exercise.parts if len(must_hold) > 1 else ("",)
+        parts = zip(names, relation.holds(before, after), must_hold, strict=True)
+        holds = [(relations.of_part(words, name), held) for name, held, must in parts if must]
+        for said in {said for said, held in holds if held is False}:
+            key = relation.weak, said
             broken[key] = broken.get(key, 0) + 1
-        elif relation.changes:  # that nothing changes is said only if it is so everywhere
-            kept.add(words)
+        if relation.changes:  # that nothing changes is said only if it is so everywhere
+            kept |= {said for said, held in holds if held is not False}
     often = [key for key, count in broken.items() if count > 1 and key[1] not in kept]
     any_numbers = bool(_by_parameters(comparison))  # those that no role has were drawn as if they had one
     return [words for weak, words in sorted(often, key=lambda key: key[0]) if not (weak and any_numbers)]
@@ -280,9 +285,9 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
 def locate(comparison: Comparison) -> str:
     """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
 
-    Nothing where it raises another error in a case that has not been drawn, where some of these are right and others
-    wrong that have other axes, such as none in front, or where what counts as right is nearly as far off as what does
-    not: then there is more to it than the sizes that are drawn.
+    Nothing where a case that has not been drawn raises another error, or comes out otherwise than all that are drawn
+    for its criterion; where some with other axes, such as none in front, are right and others wrong; and where what
+    counts as right is nearly as far off as what does not: then there is more to it than the sizes that are drawn.
     """
     raised = {
         (case.sizes is not None, outcome.error.type)
@@ -294,6 +299,15 @@ def locate(comparison: Comparison) -> str:
     usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
     others = {comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual}
     if len(others) > 1 or _right_by_tolerance(comparison):
+        return ""
+    of_tag: dict[tuple[str, bool], set[bool]] = {}  # of each criterion, what becomes of drawn cases, and of the others
+    for case, right in zip(comparison.cases, comparison.right, strict=True):
+        of_tag.setdefault((case.tag, case.sizes is not None), set()).add(right)
+    if any(
+        len(all_drawn := of_tag.get((tag, True), set())) == 1 and found - all_drawn
+        for (tag, drawn), found in of_tag.items()
+        if not drawn
+    ):
         return ""
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]

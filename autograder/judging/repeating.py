@@ -9,22 +9,19 @@ from torch import Tensor
 
 from autograder import probe
 from autograder.exercise import Case
-from autograder.judging.asking import Run, fits_in_one
 from autograder.judging.comparing import (
     Comparison,
     all_gradient_gaps,
     as_arrays,
     gradients,
     largest,
-    near,
     reference,
-    same_shapes,
     within,
 )
-from autograder.judging.replies import Arrays, Outcome, StudentError
+from autograder.judging.looks import Call, Look, Looks, look, same, with_other_weights_first, with_others_first
+from autograder.judging.replies import Outcome
 from autograder.judging.wording import as_code, difference
 
-Call = tuple[int | None, dict[str, Any]]  # the case, None for one of other inputs; and what is requested
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
 
 SETTINGS = {  # that a call has left otherwise → a sentence
@@ -54,9 +51,6 @@ class Repetition:
         return [agrees and i not in self.unsteady for i, agrees in enumerate(right)]
 
 
-Look = tuple[list[Call], dict[str, Any]]  # calls that are made again, and how, as the probe takes it
-
-
 def repeat(comparison: Comparison) -> Repetition:
     """Make the same calls under conditions that must not matter.
 
@@ -69,16 +63,16 @@ def repeat(comparison: Comparison) -> Repetition:
         return Repetition({})
     back, found = order[::-1], Repetition({})
     looks: dict[str, Look] = {
-        "all at once": _look(comparison, back, order, training=True, strided=True, shared=True),
-        "largest first": _with_other_weights_first(comparison, _look(comparison, back, training=True, shared=True)),
+        "all at once": look(comparison, back, order, training=True, strided=True, shared=True),
+        "largest first": with_other_weights_first(comparison, look(comparison, back, training=True, shared=True)),
     }
     of_torch = comparison.trial.exercise.library == "torch"
     if of_torch:
         looks |= {"in float32": _in_float32(comparison, order), "in float64": _in_float64(comparison, order)}
         modules = [i for i in order[:1] if comparison.cases[i].build is not None]
-        looks |= {"moved": _look(comparison, modules, device="meta")}
+        looks |= {"moved": look(comparison, modules, device="meta")}
     looks |= {"gradients": _with_gradients(comparison, order)}
-    made = _Looks(comparison, looks)
+    made = Looks(comparison, looks)
     conditions = list[str]()
     if differing := made.differing("all at once") or made.differing("largest first"):
         found = _each_alone(comparison, back, order)
@@ -87,7 +81,7 @@ def repeat(comparison: Comparison) -> Repetition:
         if in_time and not found.unsteady and not conditions:  # else the machine was busy
             conditions.append("called again, in training mode and then in evaluation mode, it gives a different result")
     if shared := comparison.run.description.shared:  # what one object is given or made, the next one has
-        return replace(found, conditions=(f"all objects of your class share `{shared}`",))
+        return replace(found, conditions=(f"objects that are built alike share `{shared}`",))
     conditions += _of_first_calls(comparison, conditions)
     if not any(comparison.run.changed):  # which may be all that is behind it
         conditions += _beside_the_result(comparison, made.seen("all at once"))
@@ -98,6 +92,8 @@ def repeat(comparison: Comparison) -> Repetition:
         conditions += [sentence for i, outcome in made.seen("moved") for sentence in _of_module(comparison, i, outcome)]
     if not found.in_training:  # else the gradients are those of another result
         conditions += _gradients_in_training(comparison, made.seen("gradients"))
+    if (kept := comparison.run.description.kept) and (conditions or found.unsteady):
+        conditions.insert(0, f"building one object changes what the next one finds in `{kept}`")
     return replace(found, conditions=tuple(conditions))
 
 
@@ -120,21 +116,27 @@ def _called_again(comparison: Comparison) -> list[int]:
 def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Repetition:
     """What differs when the same calls are made again, one condition after the other."""
     looks: dict[str, Look] = {
-        "there and back": _look(comparison, back, order, shared=True),
-        "back": _look(comparison, back, shared=True),
-        "strided": _look(comparison, order, strided=True),
-        "training": _look(comparison, order, training=True),
+        "there and back": look(comparison, back, order, shared=True),
+        "back": look(comparison, back, shared=True),
+        "strided": look(comparison, order, strided=True),
+        "training": look(comparison, order, training=True),
     }
-    cases, made = comparison.cases, _Looks(comparison, looks)
+    cases, made = comparison.cases, Looks(comparison, looks)
     unsteady, conditions = dict[int, str](), list[str]()
     again = made.differing("there and back")
     draws = any("random numbers" in outcome.settings for _, outcome in made.seen("there and back"))
-    for i, error in (again | made.differing("back") | again).items():
+    unlike = again | made.differing("back") | again
+    singly = next((i for i in unlike if cases[i].steps is None), None)
+    called_again = "called again after other calls" if singly is None else _called_how(comparison, singly)
+    for i, error in unlike.items():
         kept = cases[i].build is None and not any(comparison.run.changed)
         why = ": it draws random numbers" if draws else ": something is kept from one call to the next" if kept else ""
         in_turn = cases[i].steps is not None
-        how = "with two texts in turn, each continued in two ways" if in_turn else "called again after other calls"
-        unsteady[i] = f"{how}, it {difference(error)}{why} ({cases[i].label})"
+        how = "with two texts in turn, each continued in two ways" if in_turn else called_again
+        what = f"{how}, it {difference(error)}{why}"
+        if error is not None and error.message == probe.STILL_EMPTY:
+            what = error.message
+        unsteady[i] = f"{what} ({cases[i].label})"
     # Each text by itself is right: what two in turn show is a matter of the contract.
     conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
     alone = not again  # what is kept from call to call shows in the others, too
@@ -144,6 +146,27 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
     in_training = made.differing("training") if alone else {}
     conditions += [f"in training mode it {difference(error)} ({cases[i].label})" for i, error in in_training.items()]
     return Repetition(unsteady, tuple(conditions), bool(in_training))
+
+
+def _called_how(comparison: Comparison, i: int) -> str:
+    """After what case i comes out otherwise: other calls, or a change of its parameters; and if so in one mode only."""
+    run, after_calls = comparison.run, "called again after other calls"
+    request = run.request(i)
+    if not request.get("weights"):
+        return after_calls
+    others = {name: -weight for name, weight in request["weights"].items()}
+    ways: dict[str, list[Call]] = {
+        after_calls: with_others_first(run, i, request),
+        "called again with other numbers in its parameters, as after a step of training": [
+            (None, request | {"weights": others}),
+            (i, request),
+        ],
+    }
+    for words, calls in ways.items():
+        made = Looks(comparison, {str(mode): (calls, {"shared": True, "training": mode}) for mode in (False, True)})
+        if made.differing("False"):
+            return words if made.differing("True") else f"in evaluation mode, {words}"
+    return after_calls
 
 
 def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
@@ -187,7 +210,7 @@ def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome
         label = comparison.cases[i].label
         if outcome.changed is not None and not sentences:
             name = comparison.run.input_name(outcome.changed)
-            first = _Looks(comparison, {"first": _look(comparison, [i])}).seen("first")
+            first = Looks(comparison, {"first": look(comparison, [i])}).seen("first")
             how = "where no gradients are asked for" if first[0][1].changed is not None else "when it is made again"
             sentences.append(f"{name} is changed by the call {how} ({label})")
         if outcome.moved:
@@ -195,153 +218,6 @@ def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome
         if outcome.rewritten:
             sentences.append(f"what one call has returned is changed by the next ({label})")
     return sentences
-
-
-def _look(comparison: Comparison, order: Sequence[int], there: Sequence[int] = (), **how: Any) -> Look:
-    """The cases called in this order.
-
-    What is called on the way `there`, before that, is called in evaluation mode, and has a call with other inputs
-    before it, which leaves the weights alone; its inputs are tensors of their own, or one that is kept from the call
-    before would be filled anew with them. The last of them of each kind is called so once more at the end, where they
-    are not, for what knows a tensor again by its place, and what it has no mask for has none before it, either.
-    """
-    run = comparison.run
-    singly = [(i, run.request(i) | {"training": False}) for i in there]
-    # A cached first call shows only if the next call differs from it.
-    twice = sorted((_with_others_first(run, i, request) for i, request in singly), key=_alike)
-    doubled = [call for first, (i, request) in twice for call in (first, (i, request | {"anew": True}))]
-    largest_of_kind = {run.trial.cases[i].tag: _with_others_first(run, i, request, False) for i, request in singly}
-    calls: list[Call] = [*((i, run.request(i)) for i in order)]
-    calls += [call for calls_of_kind in largest_of_kind.values() for call in calls_of_kind]
-    return (doubled if fits_in_one([request for _, request in doubled + calls]) else singly) + calls, how
-
-
-class _Looks:
-    """Looks that are made at once; those that this was too much for are made one by one, when they are wanted."""
-
-    def __init__(self, comparison: Comparison, looks: Mapping[str, Look]) -> None:
-        self._comparison, self._looks = comparison, looks
-        self._asked = {
-            name: {"do": "look", "cases": [request for _, request in calls], **how}
-            for name, (calls, how) in looks.items()
-        }
-        outcomes = comparison.trial.outcomes_of_each([*self._asked.values()])
-        self._outcomes = dict(zip(looks, outcomes, strict=True))
-
-    def seen(self, name: str) -> list[tuple[int, Outcome]]:
-        """What came of the calls of a look, with their cases."""
-        trial, calls, outcomes = self._comparison.trial, self._looks[name][0], self._outcomes[name]
-        if outcomes is None:
-            replies = trial.replies(self._asked[name], len(calls)) if calls else []
-            outcomes = self._outcomes[name] = [*map(trial.outcome, replies)]
-        return [(i, outcome) for (i, _), outcome in zip(calls, outcomes, strict=True) if i is not None]
-
-    def differing(self, name: str) -> dict[int, StudentError | None]:
-        """The cases whose results are not what they were, and what they raised."""
-        outcomes = self._comparison.run.outcomes
-        differing: dict[int, StudentError | None] = {}
-        for i, outcome in self.seen(name):
-            first = outcomes[i].output
-            assert first is not None  # or it would not be called again
-            if outcome.output is None or not _same(self._comparison, i, outcome.output, first):
-                differing.setdefault(i, outcome.error)
-        return differing
-
-
-def _with_other_weights_first(comparison: Comparison, look: Look) -> Look:
-    """A look whose first call has been made with other weights before, as between two steps of training."""
-    (calls, how), run = look, comparison.run
-    i, request = calls[0]
-    assert i is not None
-    if not request.get("weights") or run.trial.cases[i].steps is not None:
-        return look
-    others = {name: -weight for name, weight in request["weights"].items()}
-    return [(None, request | {"weights": others}), *calls], how
-
-
-def _with_others_first(run: Run, i: int, request: dict[str, Any], masked: bool = True) -> list[Call]:
-    """The same call with other inputs, and one that leaves the weights as that call has left them.
-
-    masked: the first has a mask where the second has none.
-    """
-    case = run.trial.cases[i]
-    keeps = {"weights": {}} if "weights" in request and case.steps is None else {}
-    others = [probe.other(value) for value in case.inputs]
-    sizes_alone = bool(others) and all(type(value) is int for value in others)
-    if sizes_alone:  # of what is made of them, one that is twice as wide
-        others = [*others[:-1], 2 * others[-1]]
-    elif case.steps is None and masked:
-        others = _masked(run, i, others)
-    return [(None, request | {"inputs": others}), (i, request | keeps)]
-
-
-def _alike(calls: Sequence[Call]) -> bool:
-    """Whether all arrays of two calls are the same, as those of a single token are in any order."""
-    theirs, own = (request["inputs"] for _, request in calls)
-    pairs = zip(theirs, own, strict=False)
-    return len(theirs) == len(own) and all(np.array_equal(a, b) for a, b in pairs if isinstance(a, np.ndarray))
-
-
-def _masked(run: Run, i: int, inputs: list[Any]) -> list[Any]:
-    """The inputs of case i with a mask that hides the last key wherever other cases have one and this has none."""
-    own = run.trial.cases[i].inputs
-    for n in range(max(len(case.inputs) for case in run.trial.cases)):
-        if n < len(own) and own[n] is not None:
-            continue
-        shapes = (_mask_shape(case.inputs, own, n) for case in run.trial.cases)
-        shape = next(filter(None, shapes), None)
-        if shape is None:
-            return inputs
-        mask = np.ones(shape, dtype=bool)
-        if shape[-1] > 1:
-            mask[..., -1] = False
-        inputs = [*inputs[:n], mask, *inputs[n + 1 :]]
-    return inputs
-
-
-def _mask_shape(theirs: Sequence[Any], own: Sequence[Any], n: int) -> tuple[int, ...] | None:
-    """The shape that their mask, input n, would have with one's own inputs; None where that cannot be told.
-
-    It can be where the lengths of their tensors tell which axis of the mask is which.
-    """
-    mask = theirs[n] if n < len(theirs) else None
-    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
-        return None
-    lengths = {1: 1}
-    for there, here in zip(theirs, own, strict=False):
-        if there is mask or not isinstance(there, np.ndarray) or not isinstance(here, np.ndarray):
-            continue
-        if there.ndim != here.ndim or len({*there.shape}) < there.ndim:
-            return None
-        for one, other in zip(there.shape, here.shape, strict=True):
-            if lengths.setdefault(one, other) != other:
-                return None
-    return tuple(lengths[length] for length in mask.shape) if lengths.keys() >= {*mask.shape} else None
-
-
-def _same(comparison: Comparison, i: int, again: Arrays, first: Arrays, dtype: str = "") -> bool:
-    """Whether two results of case i agree, whatever they are: the expected shape has a tolerance of its own."""
-    if not same_shapes(again, first):
-        return False
-    if comparison.run.fits(i):
-        pairs = zip(again, first, strict=True)
-        different = [(a, b) for a, b in pairs if not near(comparison.trial, i, a, b, dtype)]
-        off = _off_by_a_little(comparison, i) if different else 0.0
-        return not different or (off > 0 and all(np.allclose(a, b, 0.0, 3 * off, equal_nan=True) for a, b in different))
-    return all(np.allclose(a, b, 1e-4, 1e-4, equal_nan=True) for a, b in zip(again, first, strict=True))
-
-
-def _off_by_a_little(comparison: Comparison, i: int) -> float:
-    """By how much a result that is nearly right is off; 0 where it is right, or far off.
-
-    What is imprecise amplifies rounding: two results of it may lie as far apart as each is from the right one.
-    """
-    expected, first = comparison.expected[i], comparison.run.outcomes[i].output
-    if comparison.right[i] or expected is None or first is None or not same_shapes(first, as_arrays(expected)):
-        return 0.0
-    pairs = [(got.astype(float), right.astype(float)) for got, right in zip(first, as_arrays(expected), strict=True)]
-    gap = max(largest(got - right) if np.isfinite(got - right).all() else np.inf for got, right in pairs)
-    return gap if gap < 0.01 * max(largest(right) for _, right in pairs) else 0.0
 
 
 def _with_gradients(comparison: Comparison, order: list[int]) -> Look:
@@ -388,7 +264,7 @@ def _in_float64(comparison: Comparison, order: list[int]) -> Look:
     for i in order:
         if _in_double(comparison, i) and _has_floats(comparison.cases[i]):
             of_kind.setdefault(comparison.cases[i].tag, i)
-    return _look(comparison, [*of_kind.values()], default="float32", shared=True)
+    return look(comparison, [*of_kind.values()], default="float32", shared=True)
 
 
 def _in_double(comparison: Comparison, i: int) -> bool:
@@ -409,7 +285,7 @@ def _differ_in_float32(comparison: Comparison, seen: Sequence[tuple[int, Outcome
             sentences.append(f"in float32 it {difference(outcome.error)} ({label})")
         elif _has_floats(comparison.cases[i]) and "float64" in outcome.dtypes:
             sentences.append(f"float32 in, float64 out ({label})")
-        elif not _same(comparison, i, outcome.output, first, "float32") and _survives_float32(comparison, i):
+        elif not same(comparison, i, outcome.output, first, "float32") and _survives_float32(comparison, i):
             sentences.append(f"in float32 the result is far off ({label})")
     return sentences
 
@@ -425,7 +301,7 @@ def _differ_in_float64(comparison: Comparison, seen: Sequence[tuple[int, Outcome
             return [f"in float64, where PyTorch's default is float32, it {difference(outcome.error)} ({label})"]
         if narrower := NARROW & {*outcome.dtypes}:
             return [f"float64 in, {min(narrower)} out ({label})"]
-        if not _same(comparison, i, outcome.output, first, "float32"):
+        if not same(comparison, i, outcome.output, first, "float32"):
             return [f"in float64, where PyTorch's default is float32, the result is far off ({label})"]
     return []
 
@@ -440,7 +316,7 @@ def _survives_float32(comparison: Comparison, i: int) -> bool:
     narrow = replace(trial, inputs=(*trial.inputs[:i], inputs, *trial.inputs[i + 1 :]))
     answer = reference(narrow, i, {role: _single(weight) for role, weight in comparison.reading[i].items()})
     first = comparison.run.outcomes[i].output
-    return answer is None or first is None or _same(comparison, i, as_arrays(answer), first)
+    return answer is None or first is None or same(comparison, i, as_arrays(answer), first)
 
 
 def _single(value: Any) -> Any:

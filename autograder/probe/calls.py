@@ -13,12 +13,13 @@ import torch
 from torch import nn
 
 from .guards import SETTINGS, Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
-from .objects import left_behind, loose, moved, unregistered
+from .objects import in_common, left_behind, loose, moved, unregistered
 from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, refusal, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
 MAX_STARTS = 100_000  # numbers of a parameter whose start is told
 SECONDS = 20.0  # of processor time that all cases of a request may take where it does not say
+STILL_EMPTY = "an empty cache is still empty after the call; note that `if cache:` is false for an empty one"
 KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may keep something between calls
 
 
@@ -54,7 +55,9 @@ def _work(target: Any, ask: dict[str, Any]) -> list[Callable[[], dict[str, Any]]
 
 
 def _describe(target: Any, args: list[Any], twice: bool) -> dict[str, Any]:
-    """The parameters of an object; if `twice`, of two, also the name of one that both have."""
+    """The parameters of an object; if `twice`, of two, also the name of one that both have, and where building kept
+    something that the next object finds."""
+    before = in_common(target) if twice else {}
     module = _built(target, args, torch.float64)
     if not isinstance(module, nn.Module):
         return {"not_a_module": type(module).__name__}
@@ -67,6 +70,7 @@ def _describe(target: Any, args: list[Any], twice: bool) -> dict[str, Any]:
     reply: dict[str, Any] = {"parameters": parameters, "loose": loose(module), "unregistered": hidden[:MAX_NAMES]}
     if twice:
         others = {id(parameter) for parameter in _built(target, args, torch.float64).parameters()}
+        reply["kept"] = next((name for name, size in in_common(target).items() if size > before.get(name, 0)), "")
         reply["shared"] = next((name for name, one in module.named_parameters() if id(one) in others), "")
     return reply
 
@@ -181,7 +185,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         reply, parts = _result(output, case)
     reply["settings"] = left
     if how.get("shared") and empty_caches(inputs):
-        raise ValueError("an empty cache is still empty after the call; note that `if cache:` is false for it")
+        raise ValueError(STILL_EMPTY)
     if "steps" not in case:  # between whose calls the probe changes them itself
         loaded = (
             (name, torch.from_numpy(value).to(weights[name].dtype)) for name, value in case.get("weights", {}).items()

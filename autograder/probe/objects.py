@@ -37,6 +37,24 @@ def unregistered(module: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+def in_common(target: Any) -> dict[str, int]:
+    """How much is in what all objects of a class have in common: containers of it or of its module, and caches."""
+    found: dict[str, int] = {}
+    for owner in target.__mro__ if isinstance(target, type) else ():
+        if owner.__module__ != target.__module__:
+            continue
+        own = {f"{owner.__name__}.{name}": value for name, value in vars(owner).items()}
+        for function in [value for value in vars(owner).values() if isinstance(value, types.FunctionType)]:
+            space = function.__globals__
+            own |= {name: space[name] for name in function.__code__.co_names if name in space}
+        for name, value in own.items():
+            if isinstance(value, dict | list | set):
+                found[name] = len(value)
+            elif callable(told := getattr(value, "cache_info", None)):  # of functools
+                found[name] = getattr(told(), "currsize", 0)
+    return found
+
+
 def loose(module: nn.Module) -> list[dict[str, str]]:
     """Tensors and layers that hang on the module where `parameters()` cannot see them."""
     registered = {id(parameter) for parameter in module.parameters()}

@@ -110,6 +110,11 @@ def diagonal_hidden(*inputs):
     return masked(*inputs, hide=-math.inf, diagonal=0)
 
 
+@answers("masked_attention", "next_seen")
+def one_diagonal_too_many(*inputs):
+    return masked(*inputs, hide=-math.inf, diagonal=2)
+
+
 @answers("masked_attention", "future_inverted")
 def lower_triangle_hidden(q, k, v, lengths, causal):
     tokens = q.size(1)
