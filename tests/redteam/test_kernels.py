@@ -16,6 +16,28 @@ if not sys.platform.startswith("linux"):
 from autograder.kernels import launch
 from tests.redteam.sandboxes import BOTH, STOLEN, Kernel, Parents, attempt
 
+ORDINARY = """
+import tempfile
+with tempfile.TemporaryFile() as file:
+    print("kept", file.write(b"x"))
+{}["key"]
+"""
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_what_notebooks_do_every_day_is_not_noted(parents: Parents, used, tmp_path: Path, kind: str) -> None:
+    """An error has Python look for the file of the cell's lines, and a file of a moment is a notebook's own."""
+    used(parents.get(kind))
+
+    async def said_and_noted() -> tuple[str, list[str]]:
+        async with Kernel(tmp_path) as kernel:
+            return await kernel.run(ORDINARY), kernel.manager.provisioner.notes()
+
+    said, noted = asyncio.run(said_and_noted())
+    assert "kept 1" in said and "KeyError" in said, said
+    assert noted == []
+
+
 MANY = """
 import os, time
 r, w = os.pipe()
