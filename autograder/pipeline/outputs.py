@@ -40,6 +40,16 @@ def showable(kind: str, content: dict[str, Any]) -> dict[str, Any]:
         for mime, value in (data.items() if isinstance(data, dict) else ())
         if mime in SHOWN and isinstance(value, str) and (not mime.startswith("image/") or images.fullmatch(value))
     }
+    return {"data": shown, "metadata": {}} | (_count(content) if kind == "execute_result" else {})
+
+
+def signal(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a message that shows nothing: what is looked at of it, without all else that it may hold."""
+    counted = _count(content) if "execution_count" in content else {}
+    return {key: content[key] for key in ("execution_state", "wait") if key in content} | counted
+
+
+def _count(content: dict[str, Any]) -> dict[str, int | None]:
+    """The number of a cell. Attack: one that no notebook may hold, for which the whole of it would be refused."""
     count = content.get("execution_count")
-    counted = {"execution_count": count if type(count) is int else None} if kind == "execute_result" else {}
-    return {"data": shown, "metadata": {}, **counted}
+    return {"execution_count": count if type(count) is int and 0 <= count < 2**53 else None}

@@ -18,7 +18,7 @@ from autograder.pipeline.cells import is_run
 from autograder.pipeline.integrity import Remark
 from autograder.pipeline.kernel import Kernel, readying
 from autograder.pipeline.kernel_side import MIME, SENT
-from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable
+from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable, signal
 
 Show = Callable[[dict[str, Any], NotebookNode, int], NotebookNode | None]  # nbclient's way to take in a message
 
@@ -264,10 +264,9 @@ class Cells:
 
     def _take_in(self, message: dict[str, Any], cell: NotebookNode, index: int, show: Show) -> NotebookNode | None:
         """A reply goes to the request, an output, up to a size, to the cell."""
-        kind = message["msg_type"]
+        kind, content = message["msg_type"], message["content"]
         if kind not in OUTPUTS:  # no widgets, and nothing that changes the outputs of another cell
-            return show(message, cell, index) if kind in SIGNALS else None
-        content = message["content"]
+            return show({**message, "content": signal(content)}, cell, index) if kind in SIGNALS else None
         if self._request and kind == "display_data" and (reply := content["data"].get(MIME)):
             if not self._request.takes(reply):
                 self._account.remark(index, "sent a reply that was not asked for", self._request.exercise)
