@@ -157,6 +157,21 @@ def test_a_notebook_of_an_older_format_is_bounded_as_it_is_read(tmp_path: Path) 
         read(path)
 
 
+def test_a_notebook_that_takes_too_much_memory_is_not_said_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: millions of empty objects in 20 MB; whoever handed it in is told what is wrong with it."""
+    path = tmp_path / "large.ipynb"
+    path.write_text(nbformat.writes(new_notebook()))
+
+    def full(_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(nbformat, "from_dict", full)
+    with pytest.raises(Unreadable, match="more memory"):
+        read(path)
+
+
 def test_links_and_folders_are_not_read(tmp_path: Path) -> None:
     secret, link, folder = tmp_path / "secret", tmp_path / "link.ipynb", tmp_path / "folder.ipynb"
     secret.write_text(nbformat.writes(new_notebook()))

@@ -63,6 +63,8 @@ def read(path: Path) -> NotebookNode:
         size = sum(len(str(cell.get("source"))) for cell in cells if isinstance(cell, dict))
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is not readable JSON ({type(error).__name__})") from error
+    except MemoryError as error:  # Attack: millions of empty objects, each of which takes far more than its text
+        raise Unreadable("to read it takes more memory than the grader has for a submission") from error
     except Exception as error:  # nbformat raises whatever the missing piece leads to
         raise Unreadable(f"it is not a notebook ({type(error).__name__})") from error
     if size > MAX_FILE:  # Attack: an old heading has as many # as it says
