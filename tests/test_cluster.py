@@ -1,6 +1,7 @@
 """Workers of Dask: those of this machine, and those of a scheduler, each with a folder of its own."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -43,6 +44,10 @@ class Reverser:
     def ask(self, request: bytes) -> bytes:
         if request == b"dead":
             raise Died("it ended")
+        if request == b"cut":
+            from distributed.comm.core import CommClosedError
+
+            raise CommClosedError("in <TCP (closed) ConnectionPool.gather>: Connection reset by peer")
         return request[::-1]
 
     def close(self) -> None:
@@ -73,6 +78,58 @@ def test_own_workers_answer_each_job_once_and_open_no_port(tmp_path: Path, monke
     with pytest.raises(Failed), cluster.cluster(None, 2, {"torch": "1"}, True, told.append, os.fspath(tmp_path)):
         pass
     assert len(told) == 2 and all("takes no work: it has another version of torch." in one for one in told)
+
+
+def test_all_is_graded_although_for_a_moment_nobody_could(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run ended well with submissions left ungraded, where the only worker was away for half a minute."""
+    from autograder.pipeline import cluster
+
+    monkeypatch.setattr(cluster, "Grader", Reverser)
+    jobs = [(n, f"{n}".encode) for n in range(20)]
+    with cluster.cluster(None, 1, {}, True, print, os.fspath(tmp_path)) as workers:
+        answers = []
+        for answer in workers.graded(iter(jobs)):
+            workers.workers = 0  # as `look` found
+            answers.append(answer)
+    assert dict(answers) == {n: f"{n}".encode()[::-1] for n in range(20)}
+
+
+def test_a_worker_that_ends_while_a_run_begins_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed.comm.core import CommClosedError
+
+    from autograder.pipeline import cluster
+
+    failures = [CommClosedError("in <TCP (closed)>: Stream is closed")]
+
+    class Connected:
+        def register_plugin(self, plugin: object) -> None:
+            if failures:
+                raise failures.pop()
+
+        def nthreads(self) -> dict[str, int]:
+            return {"tcp://other": 1}
+
+        def run(self, *_: Any, **__: Any) -> dict[str, tuple[str, str]]:
+            return {"tcp://other": ("", "")}
+
+    monkeypatch.setattr(cluster.time, "sleep", lambda _: None)
+    client: Any = Connected()
+    assert cluster.Cluster(client, {}, True, print).workers == 1 and not failures
+
+
+def test_a_scheduler_that_is_gone_is_said_once_and_blames_no_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.pipeline import cluster
+
+    monkeypatch.setattr(cluster, "Grader", Reverser)
+    with (
+        pytest.raises(Failed, match=r"The connection to the scheduler is lost\. The same command goes on from there\."),
+        cluster.cluster(None, 1, {}, True, print, os.fspath(tmp_path)) as workers,
+    ):
+        logging.getLogger("distributed.client").error("Traceback")
+        list(workers.graded(iter([("ann", lambda: b"cut")])))
+    assert "Traceback" not in capfd.readouterr().err
 
 
 # --- Workers and one grader ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from distributed.client import ClosedClientError
 from distributed.comm.core import CommClosedError
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.utils import silence_logging_cmgr
 
 from autograder.pipeline.course import Failed
 from autograder.pipeline.worker import Grader
@@ -110,7 +111,14 @@ class Cluster:
         self._client, self._say = client, say
         self._warned: set[str] = set()
         self.workers = 0
-        client.register_plugin(GraderPlugin(versions, isolated))
+        for attempts_left in (2, 1, 0):
+            try:
+                client.register_plugin(GraderPlugin(versions, isolated))
+                break
+            except CommClosedError:  # a worker was lost just now, or else the scheduler
+                if not attempts_left:
+                    raise
+                time.sleep(1)
         if not client.nthreads():
             say("The scheduler has no worker yet.")
         while not self.look():
@@ -153,7 +161,8 @@ class Cluster:
         running = as_completed(loop=self._client.loop)
 
         def hand_out() -> None:
-            while len(known) < AHEAD * self.workers and (job := next(jobs, None)) is not None:
+            # Also while there is no worker: what is on its way is answered before anybody looks how many came.
+            while len(known) < AHEAD * max(self.workers, 1) and (job := next(jobs, None)) is not None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # that a request is large
                     future = self._client.submit(grade, job[1](), pure=False, resources={RESOURCE: 1})
@@ -165,7 +174,7 @@ class Cluster:
             future = next(running)
             try:
                 answer: bytes | Exception = future.result()
-            except CancelledError:
+            except (CancelledError, CommClosedError):  # the scheduler is gone, which is nothing of the submission
                 raise
             except Exception as problem:
                 answer = problem
@@ -212,15 +221,17 @@ def cluster(
         client = Client(scheduler or started, timeout="20s")
     except OSError as problem:
         raise Failed(f"There is no Dask scheduler at {scheduler}: {problem}") from None
-    try:
-        yield Cluster(client, versions, isolated, say)
-    # Cancelled, by nobody here, is all that a scheduler knew that is gone.
-    except (CancelledError, ClosedClientError, CommClosedError) as problem:
-        raise Failed("The connection to the scheduler is lost. The same command goes on from there.") from problem
-    finally:
-        with suppress(Exception):  # a scheduler or workers that are gone, or do not end in time
-            client.unregister_worker_plugin(RESOURCE)
-        for opened in (client, started):
-            with suppress(TimeoutError):
-                if opened is not None:
-                    opened.close()
+    # Of a connection that is lost, Dask logs tracebacks, also when it closes its client.
+    with silence_logging_cmgr(logging.CRITICAL, "distributed.client"):
+        try:
+            yield Cluster(client, versions, isolated, say)
+        # Cancelled, by nobody here, is all that a scheduler knew that is gone.
+        except (CancelledError, ClosedClientError, CommClosedError) as problem:
+            raise Failed("The connection to the scheduler is lost. The same command goes on from there.") from problem
+        finally:
+            with suppress(Exception):  # a scheduler or workers that are gone, or do not end in time
+                client.unregister_worker_plugin(RESOURCE)
+            for opened in (client, started):
+                with suppress(TimeoutError):
+                    if opened is not None:
+                        opened.close()
