@@ -417,6 +417,17 @@ def test_a_list_is_written_again_where_a_page_is_new_or_gone(tmp_path: Path) -> 
     assert not index.exists()
 
 
+def test_an_index_that_a_full_disk_cut_off_is_written_anew(tmp_path: Path) -> None:
+    graded_page(tmp_path, "lab1", "masks", "3.5 / 8.0")
+    write_index(tmp_path)
+    index = tmp_path / "index.html"
+    whole = index.read_bytes()
+    for cut_off in (whole[:-20], "…".encode()[:2]):
+        index.write_bytes(cut_off)
+        write_index(tmp_path)
+        assert index.read_bytes() == whole
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_list_of_pages_can_be_read_on_a_phone(browser: Browser, tmp_path: Path, scheme: str) -> None:
     for lab in ("lab02_multi_head", "lab03_positional_encoding"):

@@ -156,11 +156,11 @@ def write_index(folder: Path) -> None:
     pages = sorted(page for page in folder.glob("*/*.html") if page.is_file())
     links = [quote(page.relative_to(folder).as_posix()) for page in pages]
     index = folder / INDEX
-    if index.is_file():
+    if is_whole(index):
         listed = LINK.findall(index.read_text(encoding="utf-8"))
         if listed == links and all(page.stat().st_mtime_ns < index.stat().st_mtime_ns for page in pages):
             return
-        index.unlink()
+    index.unlink(missing_ok=True)
     if pages:
         shown = [
             dict(
