@@ -136,7 +136,7 @@ def whole_gradebook(url: str) -> dict[str, list[Any]]:
     names: dict[str, str] = {}
     for table, found in rows.items():
         for row in found:
-            if row.get("id") and row["id"] not in names:
+            if row.get("id") and row["id"] not in names and table != "student":  # whose key is what they are called
                 about = {
                     key: names.get(value, value) for key, value in row.items() if key.endswith("_id") or key == "name"
                 }
@@ -227,18 +227,72 @@ def test_a_full_disk_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     url, said, waited = f"sqlite:///{tmp_path / 'gradebook.db'}", [], []
     Base.metadata.create_all(create_engine(url))
     monkeypatch.setattr(writer.time, "sleep", waited.append)
-    under_test = Writer(
-        tmp_path, Config({"CourseDirectory": {"root": str(tmp_path), "db_url": url}}), print, said.append
-    )
+    engine = create_engine(url)
 
     def full() -> None:
-        with under_test._engine.begin() as connection:
+        with engine.begin() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count = 1")
             connection.exec_driver_sql("CREATE TABLE more (text)")
 
     with pytest.raises(Failed, match=r"cannot be used: database or disk is full: make room\. The same command goes on"):
-        under_test._tried(full)
+        writer.tried(full, tmp_path, said.append)
     assert (said, waited) == ([], [])
+
+
+def test_grades_csv_is_written_once_more_where_the_gradebook_was_gone(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without nbgrader's traceback; what went wrong twice is said in a sentence."""
+    statuses = [1, 0, 1, 1]
+
+    def nbgrader(*_: Any, quiet: bool, failed: Any) -> int:
+        if status := statuses.pop(0):
+            failed("Traceback …\nsqlalchemy.exc.OperationalError: gone\n(Background on this error at: …)")
+        return status
+
+    monkeypatch.setattr(grading, "nbgrader", nbgrader)
+    grading._export(tmp_path, url, print)
+    assert statuses == [1, 1]
+    with pytest.raises(Failed, match=r"^grades\.csv could not be written: sqlalchemy.exc.OperationalError: gone\. The"):
+        grading._export(tmp_path, url, print)
+    assert not any(capsys.readouterr())
+
+
+@pytest.mark.parametrize("step", ["_plans", "_standings"])
+def test_a_gradebook_that_is_gone_between_two_submissions_is_waited_for_too(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = Killed(tmp_path, with_a_lab(f"sqlite:///{tmp_path}/book.db"), monkeypatch)
+    course.hand_in("1")
+    failures, told = [OperationalError("", {}, Exception("gone"))], list[str]()
+    usual = getattr(grading, step)
+
+    def sometimes(*arguments: Any) -> Any:
+        found = usual(*arguments)
+        if failures:
+            raise failures.pop()
+        return found
+
+    monkeypatch.setattr(grading, step, sometimes)
+    monkeypatch.setattr(grading, "_export", lambda *_: None)
+    monkeypatch.setattr(writer, "WAITS", (0,))
+    assert grading.grade(tmp_path, [], workers=1, voice=grading.Voice(told.append, told.append)) == []
+    assert (failures, told.count("The gradebook cannot be used (gone); next attempt in 0 s.")) == ([], 1)
+
+
+def test_gradebooks_that_differ_in_who_has_which_score_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    books = []
+    for name, scores in (("one", {"ann": 1.0, "ben": 2.0}), ("other", {"ann": 2.0, "ben": 1.0})):
+        with Gradebook(with_a_lab(f"sqlite:///{tmp_path}/{name}.db"), "course") as book:
+            for student, score in scores.items():
+                book.update_or_create_student(student)
+                with book.db.no_autoflush:
+                    book.update_or_create_submission("lab1", student)
+                grade: Any = book.find_grade("check", "first", "lab1", student)
+                grade.auto_score = score
+                book.db.commit()
+        books.append(whole_gradebook(f"sqlite:///{tmp_path}/{name}.db"))
+    assert books[0] != books[1]
 
 
 # --- The journal ----------------------------------------------------------------------------------------------------

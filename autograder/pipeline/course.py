@@ -103,11 +103,12 @@ def nbgrader(
     quiet: bool = False,
     about: Course | None = None,
     log: Callable[[str], None] | None = None,
+    failed: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
 ) -> int:
     """Run an nbgrader command with the course's configuration, and return its exit status.
 
     The course may say in which `environment` (see `autograder.course`). What it logs goes to the terminal; if quiet,
-    only when it fails, and line by line to `log`.
+    line by line to `log`, and all of it to `failed` when it fails.
 
     Raises:
         Failed: the disk is full, and it was to be quiet.
@@ -129,5 +130,5 @@ def nbgrader(
         text = "".join(lines)
         if any(sign in text for sign in FULL):  # for which nbgrader advises to upgrade the gradebook
             raise Failed(f"The disk that holds {course} is full: make room, and run the same command again.")
-        print(text, file=sys.stderr)
+        failed(text)
     return running.returncode

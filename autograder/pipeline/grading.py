@@ -8,14 +8,16 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
+from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 from traitlets.config import Config
 
 from autograder.course import course_of
@@ -30,7 +32,7 @@ from autograder.pipeline.standing import Standing, handed_in, standings, submitt
 from autograder.pipeline.texts import how_many, printable
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Grader, Refused, versions
-from autograder.pipeline.writer import Writer
+from autograder.pipeline.writer import Writer, tried
 
 WORTHWHILE = 25  # submissions: they take about as long as one more worker takes to start
 MEMORY = 1500 << 20  # bytes that each worker may take before there are fewer than cores
@@ -117,11 +119,12 @@ def grade(
                     labs.generate(course, new)
             journal = Journal(course)
             known = {lab: submitted(course, lab) for lab in chosen}
-            plans = _plans(course, config, chosen, regrade, journal, voice.say)
+            plans = tried(lambda: _plans(course, config, chosen, regrade, journal, voice.say), course, voice.warn)
             if any(plan.todo for plan in plans):
                 _grade_and_write(plans, journal, config, isolated, workers, scheduler, voice)
             counted = {}
-            for lab, (most, standings) in _standings(course, config, chosen, voice.warn).items():
+            of_labs = tried(lambda: _standings(course, config, chosen, voice.warn), course, voice.warn)
+            for lab, (most, standings) in of_labs.items():
                 counted[lab], without = listing.scores(course, lab, most, standings, voice.say, known[lab])
                 missing += [f"{student}, {lab}" for student in without]
             for folder in (course / "feedback").glob("*/"):
@@ -131,8 +134,7 @@ def grade(
         raise Failed(f"The gradebook cannot be used ({why}). The next run takes up what is missing.") from problem
     except OSError as problem:
         raise Failed(f"{problem}. The next run takes up what is missing.") from problem
-    if nbgrader(course, "export"):
-        raise Failed("grades.csv could not be written; what nbgrader said stands above.")
+    _export(course, database, voice.warn)
     listing.sum_up(plans, counted, voice.say)
     return missing
 
@@ -236,6 +238,20 @@ def _standings(course: Path, config: Config, chosen: list[str], warn: Say) -> di
     return look() if anew else of_labs
 
 
+def _export(course: Path, database: str, warn: Say) -> None:
+    """Write grades.csv; a second time where it failed, because the gradebook may have been gone for a moment.
+
+    Raises:
+        Failed: it failed again.
+    """
+    said: list[str] = []
+    for _ in range(2):
+        tried(lambda: create_engine(database, poolclass=NullPool).connect().close(), course, warn)
+        if not nbgrader(course, "export", quiet=True, failed=said.append):
+            return
+    raise Failed(f"grades.csv could not be written: {_reason(said[-1])}. The same command goes on from there.")
+
+
 def _dask() -> bool:
     return importlib.util.find_spec("distributed") is not None
 
@@ -274,11 +290,12 @@ def _answers(
         return
     from autograder.pipeline.cluster import cluster
 
-    with (
-        # What is left of it when this process is killed goes with what is left of its kernels.
-        tempfile.TemporaryDirectory(prefix=f"headroom-{os.getpid()}-", ignore_cleanup_errors=True) as folder,
-        cluster(scheduler, workers, wanted, isolated, warn, folder) as started,
-    ):
+    # What is left of it when this process is killed goes with what is left of kernels, where there are any.
+    named = f"headroom-{os.getpid()}-"
+    own = (
+        tempfile.TemporaryDirectory(prefix=named, ignore_cleanup_errors=True) if scheduler is None else nullcontext("")
+    )
+    with own as folder, cluster(scheduler, workers, wanted, isolated, warn, folder) as started:
         yield started.graded(jobs), started.look
 
 

@@ -64,7 +64,7 @@ class Writer:
             with self._engine.connect() as connection:
                 return rows_of_submission(connection, lab, student)
 
-        return self._tried(read)
+        return tried(read, self.course, self._warn)
 
     def write(self, lab: str, student: str, about: dict[str, Any], contents: list[bytes]) -> None:
         """Put in one result.
@@ -86,7 +86,7 @@ class Writer:
             for name, data in zip(about["files"], contents, strict=True):
                 area, _, within = name.partition("/")
                 files[area][within] = data
-            self._tried(lambda: self._record(lab, student, about["rows"], files["autograded"]))
+            tried(lambda: self._record(lab, student, about["rows"], files["autograded"]), self.course, self._warn)
             for area, converter in self._converters.items():
                 self._replace(area, Path(student, lab), files[area])
                 converter.set_permissions(lab, student)
@@ -100,28 +100,6 @@ class Writer:
                     note.unlink(missing_ok=True)
         finally:
             turn.close()
-
-    def _tried(self, do: Callable[[], T]) -> T:
-        """Do something with the gradebook, again and again where it is gone or locked; a full disk stays full."""
-        for wait in (*WAITS, None):
-            try:
-                return do()
-            except DBAPIError as problem:
-                why = in_short(problem)
-                if full := self._is_full(problem):
-                    why += ": make room"
-                if wait is None or full:
-                    raise Failed(
-                        f"The gradebook cannot be used: {why}. The same command goes on from there."
-                    ) from problem
-                self._warn(f"The gradebook cannot be used ({why}); next attempt in {wait} s.")
-            time.sleep(wait)
-        raise AssertionError
-
-    def _is_full(self, problem: DBAPIError) -> bool:
-        """Whether there is no room on a disk: the database's, as it says itself, or the course folder's."""
-        codes = (getattr(problem.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
-        return not FULL.isdisjoint(codes) or shutil.disk_usage(self.course).free < LEAST
 
     def _record(self, lab: str, student: str, rows: Rows, graded_files: dict[str, bytes]) -> None:
         """Write the rows of a submission in one transaction, as far as grading makes them; what is by hand stays.
@@ -163,6 +141,37 @@ class Writer:
             rmtree(str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh.rename(target)
+
+
+def tried(do: Callable[[], T], course: Path, warn: Callable[[str], None]) -> T:
+    """Do something with the gradebook, again and again where it is gone or locked; a full disk stays full.
+
+    Args:
+        do: what can be done again if it broke off.
+        course: the course folder.
+        warn: called with a sentence before each wait.
+
+    Raises:
+        Failed: it was tried for a minute, or the disk is full.
+    """
+    for wait in (*WAITS, None):
+        try:
+            return do()
+        except DBAPIError as problem:
+            why = in_short(problem)
+            if full := _is_full(problem, course):
+                why += ": make room"
+            if wait is None or full:
+                raise Failed(f"The gradebook cannot be used: {why}. The same command goes on from there.") from problem
+            warn(f"The gradebook cannot be used ({why}); next attempt in {wait} s.")
+        time.sleep(wait)
+    raise AssertionError
+
+
+def _is_full(problem: DBAPIError, course: Path) -> bool:
+    """Whether there is no room on a disk: the database's, as it says itself, or the course folder's."""
+    codes = (getattr(problem.orig, name, None) for name in ("sqlite_errorcode", "sqlstate"))
+    return not FULL.isdisjoint(codes) or shutil.disk_usage(course).free < LEAST
 
 
 def _answers(path: Path) -> Answers:
