@@ -1,9 +1,11 @@
 """labs/ is what solutions/ gives, and tells no answer."""
 
+import contextlib
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -13,9 +15,10 @@ from autograder import probe
 from autograder.course import course_of
 from autograder.exercises import EXERCISES
 from autograder.judge import judge
-from autograder.pipeline import labs
+from autograder.pipeline import grading, labs
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, nbgrader
+from tests import small_course
 from tests.answers import found
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -149,3 +152,38 @@ def test_a_full_disk_is_called_so_where_nbgrader_advises_to_upgrade_the_gradeboo
     monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(Failed, match="is full: make room"):
         nbgrader(tmp_path, "generate_assignment", "*", quiet=True, about=course_of(REPOSITORY))
+
+
+def test_a_lab_whose_making_was_broken_off_is_made_before_it_is_graded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradebook knows its notebook from the beginning, and its cells one after the other."""
+    course = small_course.make(tmp_path, monkeypatch)
+    small_course.hand_in(course, "ann")
+
+    def killed(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(labs, "nbgrader", killed)
+        with pytest.raises(KeyboardInterrupt):
+            labs.generate(course, ["lab1"])
+    for status, left_broken_off in ((1, True), (0, False)):
+        asked: list[str] = []
+
+        def made(*arguments: Any, asked: list[str] = asked, status: int = status, **_: Any) -> int:
+            asked.append(arguments[2])
+            return status
+
+        monkeypatch.setattr(labs, "nbgrader", made)
+        monkeypatch.setattr(grading, "_plans", lambda *_, asked=asked: asked.append("plans") or [])
+        monkeypatch.setattr(grading, "_export", lambda *_: None)
+        monkeypatch.setattr(grading.listing, "sum_up", lambda *_: None)
+        with contextlib.suppress(Failed):
+            grading.grade(course, [], workers=1)
+        assert asked == (["lab1"] if status else ["lab1", "plans"])
+        assert labs.broken_off(course, "lab1") == left_broken_off
+    monkeypatch.setattr(labs, "nbgrader", lambda *_, **__: 1)
+    with pytest.raises(Failed, match="could not make labs/lab1"):
+        labs.generate(course, ["lab1"])
+    assert not labs.broken_off(course, "lab1"), "nbgrader refuses before it changes anything"

@@ -115,7 +115,7 @@ def grade(
     try:
         with closing(Turn(course, "the grading of this course", voice.say, AT_WORK)):
             with closing(Turn(course, "the gradebook", voice.say)):
-                if new := [lab for lab in chosen if not in_gradebook(database, lab)]:
+                if new := [lab for lab in chosen if labs.broken_off(course, lab) or not in_gradebook(database, lab)]:
                     labs.generate(course, new)
             journal = Journal(course)
             known = {lab: submitted(course, lab) for lab in chosen}

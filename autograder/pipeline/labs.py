@@ -14,10 +14,11 @@ import nbformat
 from autograder.course import Course, course_of
 from autograder.pipeline.cells import checked_name, is_check
 from autograder.pipeline.course import STATE, Failed, nbgrader, state
+from autograder.pipeline.files import replacing
 from autograder.pipeline.integrity import RELEASED, cell_print, earlier_prints
 from autograder.pipeline.journal import digest
 
-MADE = f"{STATE}/made.json"  # in the course folder: of what in solutions/ each lab was made
+MADE = f"{STATE}/made.json"  # in the course folder: of what in solutions/ each lab was made; "" until it is
 CONVERTED = re.compile(r"Converting notebook .*/([^/]+)/[^/]+\.ipynb")  # what nbgrader logs as it begins with one
 
 
@@ -61,9 +62,12 @@ def generate(
     say("Starting nbgrader ...")
     log = _progress(labs, say)
     prints = {lab: {*earlier_prints(course, lab), *_prints(course, lab)} for lab in names(course)}
+    made = _made(course)
+    _note(course, made | dict.fromkeys(labs, ""))
     for lab in ["*"] if labs == names(course) else labs:
         how = ("--force", f"--CourseDirectory.root={course}")
         if nbgrader(course, "generate_assignment", lab, *how, quiet=True, about=about, log=log):
+            _note(course, made)  # which it refuses to change
             raise Failed(f"nbgrader could not make labs/{lab}; what it said stands above.")
     if about.stored:
         tidy = about.function(about.stored)
@@ -73,11 +77,9 @@ def generate(
     for path in sources:
         for sentence in unsaid_points(path):
             say(f"{path.parent.name}: {sentence}")
-    made = _made(course) | {lab: _digest(course, lab) for lab in labs}
-    state(course)
-    (course / MADE).write_text(json.dumps(made), encoding="utf-8")
     kept = {lab: sorted({*before, *_prints(course, lab)}) for lab, before in prints.items()}
     (course / RELEASED).write_text(json.dumps(kept), encoding="utf-8")
+    _note(course, made | {lab: _digest(course, lab) for lab in labs})
 
 
 def unsaid_points(path: Path) -> list[str]:
@@ -108,7 +110,18 @@ def unsaid_points(path: Path) -> list[str]:
 def changed(course: Path, labs: list[str]) -> list[str]:
     """Those of some labs whose folder in solutions/ is another one since labs/ was made from it here."""
     made = _made(course)
-    return [lab for lab in labs if lab in made and made[lab] != _digest(course, lab)]
+    return [lab for lab in labs if made.get(lab) and made[lab] != _digest(course, lab)]
+
+
+def broken_off(course: Path, lab: str) -> bool:
+    """Whether the making of a lab began, and did not end: the gradebook may know some of its cells only."""
+    return _made(course).get(lab) == ""
+
+
+def _note(course: Path, made: dict[str, str]) -> None:
+    state(course)
+    with replacing(course / MADE) as part:
+        part.write_text(json.dumps(made), encoding="utf-8")
 
 
 def _made(course: Path) -> dict[str, str]:
