@@ -281,6 +281,7 @@ def test_a_gradebook_that_is_gone_between_two_submissions_is_waited_for_too(
 
 
 def test_gradebooks_that_differ_in_who_has_which_score_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nbgrader.api, "get_alembic_version", lambda: "any")
     books = []
     for name, scores in (("one", {"ann": 1.0, "ben": 2.0}), ("other", {"ann": 2.0, "ben": 1.0})):
         with Gradebook(with_a_lab(f"sqlite:///{tmp_path}/{name}.db"), "course") as book:
