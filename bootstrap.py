@@ -306,7 +306,7 @@ class Installers(object):
                 return option, "usual"
             if self.said(NO_NETWORK):
                 break
-        print("PyTorch: the usual build, as the index of the smaller one for the processor cannot be reached.")
+        print("PyTorch: the usual build (6 GB, not 1.2), as the index of the one for the processor cannot be reached.")
         return [], "usual"
 
     def bring(self, pinned, target, check):

@@ -23,5 +23,5 @@ c.Exchange.cache = str(COURSE / ".headroom" / "exchange-cache")
 c.Exchange.assignment_dir = str(COURSE / "labs")
 
 # A cell has this many seconds, a whole notebook this many, restarts of its kernel included. Lab 7 trains for a minute.
-c.JudgedExecute.timeout = 240
+c.Execute.timeout = c.JudgedExecute.timeout = 240  # the former is what Validate runs a student's notebook with
 c.JudgedExecute.total_timeout = 600.0

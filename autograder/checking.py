@@ -6,6 +6,7 @@ import linecache
 import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,9 @@ from autograder.judge import judge
 from autograder.verdict import Verdict
 
 OLD = "the last run of the cell that defines it ended in an error, so the version before was judged"
+
+
+PATIENCE = 10.0  # seconds after which a check says that it is still at work
 
 
 class _Plain:
@@ -55,11 +59,18 @@ def check(written: Any) -> Verdict:
     name = getattr(written, "__name__", None)
     if name is None or not callable(written):
         raise TypeError(f"check({written!r}): give it the function or class itself, such as check(LayerNorm)")
+    still = f"Still checking {name}: code that does not come to an end is stopped in a while."
+    # The output as it is now: what is printed while the student's code runs is its own.
+    waiting = threading.Timer(PATIENCE, print, (still,), {"file": sys.stdout, "flush": True})
+    waiting.daemon = True
+    waiting.start()
     try:
         course = course_of()
         verdict = judge(course.find(name), lambda request: probe.answer(request, written))
     except KeyboardInterrupt as stop:
         raise CheckInterrupted(f"Interrupted while {name} was being checked, at {_place(stop)}") from None
+    finally:
+        waiting.cancel()
     if "NBGRADER_VALIDATING" in os.environ or "NBGRADER_EXECUTION" in os.environ:
         if not verdict.passed:
             raise CheckFailed(verdict.text())

@@ -62,7 +62,11 @@ def charged(
         lost.discard("shape")
     if lost >= shares.keys() - ALONE:  # nothing is left that the gradients could be those of
         lost |= failing
-    note = "follows from what is recognised above" if apart is not None else "may follow from the lines that are lost"
+    note = (
+        "follows from what is recognised above"
+        if apart is not None
+        else "may fail for the same reason as the lines that are lost"
+    )
     return [
         replace(result, spared=True, note=f"{note}: not counted twice") if c.key in failing - lost else result
         for c, result in zip(criteria, results, strict=True)

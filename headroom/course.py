@@ -7,10 +7,13 @@ minutes they take.
 import json
 import re
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+FURTHER = "## Further: "  # begins a section beside a lecture's core path, which is folded
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,17 @@ def cells(notebook: Path) -> list[dict[str, Any]]:
             return list(json.loads(notebook.read_bytes())["cells"])
         time.sleep(wait_s)
     return []
+
+
+def core(notebook_cells: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The cells of a lecture's core path: all but those of sections whose headings begin with "Further"."""
+    further = False
+    for cell in notebook_cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown" and re.match(r"#{1,2} ", source):
+            further = source.startswith(FURTHER)
+        if not further:
+            yield cell
 
 
 def minutes(piece: Piece, course: Path) -> str:

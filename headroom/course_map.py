@@ -14,11 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headroom.course import BY_NAME, Piece, existing, minutes, needed
+from headroom.course import BY_NAME, FURTHER, Piece, existing, minutes, needed
 from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
 PICTURE = Path("docs") / "course_map.png"
-FURTHER = "## Further: "  # begins a section beside a lecture's core path, which is folded
 STORED = "Headroom"  # under which the picture keeps what it was drawn from
 WIDE, TALL, LAB = 3.35, 0.9, 0.4  # of a lecture's box, and the height of a lab's, in inches
 ACROSS, DOWN = 3.75, 1.78  # from one box to the next

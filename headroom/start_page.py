@@ -16,7 +16,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from headroom import progress
-from headroom.course import cells, existing, minutes, needed
+from headroom.course import cells, core, existing, minutes, needed
 
 HELP = "docs/students.md"
 
@@ -69,9 +69,9 @@ def _whole(piece: dict[str, Any]) -> bool:
 
 @functools.lru_cache
 def _cells(path: Path, changed: int) -> tuple[int, int]:
-    """How many of a notebook's code cells were run, of how many, as it was saved; `changed` is when that was."""
+    """How many of a lecture's code cells were run, of how many on its core path; `changed` is when it was saved."""
     with suppress(LookupError, TypeError, AttributeError):
-        code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
+        code = [cell for cell in core(cells(path)) if cell["cell_type"] == "code"]
         run = [cell["execution_count"] is not None for cell in code if "".join(cell["source"]).strip()]
         return sum(run), len(run)
     return 0, 0

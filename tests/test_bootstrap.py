@@ -201,7 +201,7 @@ WITHOUT_INDEX = "error: Failed to fetch: https://…/torch/\n  cause: dns error\
         ({"--dry-run": (0, " + torch==2.15.0+cpu\n")}, ["uv auto"], "for the processor, as there is no GPU"),
         ({"--dry-run": (0, " + torch==2.15.0+cu130\n")}, ["uv auto"], "for this GPU, cu130"),
         ({"--dry-run": (0, "Would make no changes\n")}, ["uv"], ""),
-        ({"--dry-run": (2, WITHOUT_INDEX)}, ["uv"], "the usual build, as the index"),
+        ({"--dry-run": (2, WITHOUT_INDEX)}, ["uv"], "the usual build (6 GB, not 1.2)"),
         ({"auto": (1, "No solution found"), "cpu": (0, " + torch==2.15.0+cpu\n")}, ["uv cpu"], "processor."),
         ({"--only-binary": (1, "No matching distribution found")}, ["pip"], "pip installs"),
         ({"--python": (2, WITHOUT_INDEX)}, ["uv", "pip"], "pip installs"),  # uv's own commands alone have it

@@ -2,11 +2,14 @@
 
 import os
 import re
+import time
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
+from autograder import checking
 from autograder.__main__ import main
 from autograder.pipeline.cells import checked_name
 
@@ -23,6 +26,20 @@ def environment_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def names(path: Path) -> list[str]:
     return [name for cell in nbformat.read(path, as_version=4).cells if (name := checked_name(cell))]
+
+
+def test_a_check_that_takes_long_says_that_it_is_at_work(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def causal_mask(n):
+        time.sleep(0.05)
+        print("the student's own")
+        return torch.ones(n, n).tril().bool()
+
+    assert checking.check(causal_mask).passed and "Still" not in capsys.readouterr().out
+    monkeypatch.setattr(checking, "PATIENCE", 0.1)
+    assert checking.check(causal_mask).passed
+    assert capsys.readouterr().out.startswith("Still checking causal_mask:")
 
 
 @pytest.mark.full

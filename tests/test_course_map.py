@@ -10,10 +10,9 @@ import pytest
 from PIL import Image
 
 from headroom import notebooks
-from headroom.course import COURSE
+from headroom.course import COURSE, FURTHER
 from headroom.course_map import (
     BY_NAME,
-    FURTHER,
     PICTURE,
     STORED,
     Piece,

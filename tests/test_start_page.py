@@ -10,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from headroom import progress
+from headroom.course import core
 from headroom.lab import STATE, STATE_VARIABLE
 from headroom.start_page import standing
 from tests.browser import TOKEN, Lab, copy_course, lab_server
@@ -32,11 +33,11 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(course: Path, name: str, cells: int | None = None) -> None:
-    """Save a lecture as it is after its first code cells, or all of them, were run."""
+    """Save a lecture as it is after its first code cells, or all of its core path, were run."""
     [path] = course.glob(f"lectures/{name}_*.ipynb")
     notebook = nbformat.read(path, as_version=4)
-    for n, cell in enumerate([cell for cell in notebook.cells if cell.cell_type == "code"][:cells], 1):
-        cell.execution_count = n
+    for n, cell in enumerate([cell for cell in core(notebook.cells) if cell["cell_type"] == "code"][:cells], 1):
+        cell["execution_count"] = n
     nbformat.write(notebook, path)
 
 

@@ -20,7 +20,7 @@ from nbgrader.exchange.default import Exchange
 from traitlets.config import Config
 
 from autograder.course import Course
-from autograder.pipeline import intake, labs, late, listing
+from autograder.pipeline import grading, intake, labs, late, listing
 from autograder.pipeline.course import Failed, exchange
 from autograder.pipeline.grades import QuotedExport
 from autograder.pipeline.intake import TakenIn
@@ -75,6 +75,17 @@ def scores(course: Path, config: Config) -> dict[str, float | None]:
 def test_what_the_policy_takes_of_ten_points(settings: dict[str, Any], seconds: float, taken: float | None) -> None:
     plugin = LatePolicy(config=Config(LatePolicy=settings))
     assert plugin.late_submission_penalty("ann", 10.0, seconds) == taken
+
+
+def test_due_dates_are_said_as_they_are_kept_and_names_that_are_no_labs(course: Path) -> None:
+    """nbgrader takes a time zone that it doesn't know as UTC, and makes an assignment of any name."""
+    due(course, DUE)
+    with book(course) as gradebook:
+        gradebook.add_assignment("lab01")
+    said: list[str] = []
+    grading._say_assignments(f"sqlite:///{course}/gradebook.db", ["lab1"], ["lab1"], said.append)
+    assert f"lab1 is due {DUE:%Y-%m-%d %H:%M} UTC." in said
+    assert any("lab01 is an assignment in the gradebook, and no lab" in line for line in said)
 
 
 def test_a_due_date_and_an_extension_count_whenever_they_are_set(course: Path) -> None:

@@ -119,6 +119,7 @@ def grade(
                     labs.generate(course, new)
             journal = Journal(course)
             known = {lab: submitted(course, lab) for lab in chosen}
+            tried(lambda: _say_assignments(database, labs.names(course), chosen, voice.warn), course, voice.warn)
             plans = tried(lambda: _plans(course, config, chosen, regrade, journal, voice.say), course, voice.warn)
             if any(plan.todo for plan in plans):
                 _grade_and_write(plans, journal, config, isolated, workers, scheduler, voice)
@@ -137,6 +138,18 @@ def grade(
     _export(course, database, voice.warn)
     listing.sum_up(plans, counted, voice.say)
     return missing
+
+
+def _say_assignments(database: str, names: list[str], chosen: list[str], warn: Say) -> None:
+    """Say when the chosen labs are due, and which assignments are no labs: nbgrader takes any name and time zone."""
+    with Gradebook(database) as gradebook:
+        for assignment in gradebook.assignments:
+            name, due = printable(str(assignment.name)), assignment.duedate
+            if name not in names:
+                warn(f"WARNING: {name} is an assignment in the gradebook, and no lab in solutions/: is it misspelled?")
+                warn(f"    nbgrader db assignment remove {name} takes it out, with all that was graded of it.")
+            elif due is not None and name in chosen:
+                warn(f"{name} is due {due:%Y-%m-%d %H:%M} UTC.")
 
 
 def _plans(
