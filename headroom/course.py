@@ -61,7 +61,7 @@ COURSE = (
     Piece("08", "The whole Transformer", "reads dates in many languages, writes ISO 8601", ("07",), (4, 0)),
     Piece("09", "Vision Transformer", "patches, [class], trains on digits; rollout", ("06",), (3, 2)),
     Piece("10", "Beyond ViT", "fewer keys (PVT), windows (Swin), a fair control", ("09",), (4, 2)),
-    Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", ("05",), (2, 2)),
+    Piece("11", "Backpropagation by hand", "attention and LayerNorm backwards, in NumPy", ("06",), (2, 2)),
     Piece("12", "Case files", "broken programs: symptom, search, repair, cost", ("08", "09"), (4, 1)),
     Piece("13", "A language model", "next-token loss, n-grams to beat, sampling, Llama's parts", ("08",), (5, 0)),
     Piece("14", "What a head has learned", "induction heads: found, ablated, patched", ("13",), (5, 1)),
