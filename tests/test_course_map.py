@@ -49,7 +49,22 @@ def test_nothing_needs_what_comes_later() -> None:
     assert len({piece.place for piece in lectures}) == len(lectures), "two boxes lie on one another"
 
 
+def before(piece: Piece) -> set[str]:
+    """What comes before it on the map, however far."""
+    return {name for need in piece.needs for name in (need, *before(BY_NAME[need]))}
+
+
 LECTURES = [piece for piece in COURSE if not piece.is_lab]
+
+
+@pytest.mark.parametrize("piece", COURSE, ids=lambda piece: piece.name)
+def test_lectures_that_the_first_cell_names_come_before_it_on_the_map(piece: Piece) -> None:
+    first = stored(piece).cells[0].source
+    named = {int(number) for number in re.findall(r"/(\d\d)_\w+\.ipynb", first)}
+    for low, high in re.findall(r"\blectures? (\d+)(?: (?:and|to) (\d+))?\b", first):
+        named |= {*range(int(low), int(high or low) + 1)}
+    earlier = {f"{number:02}" for number in named if piece.is_lab or number < int(piece.name)}
+    assert earlier <= before(piece)
 
 
 @pytest.mark.parametrize("piece", LECTURES, ids=lambda piece: piece.name)
