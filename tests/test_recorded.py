@@ -5,6 +5,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 from headroom.beforehand import made_beforehand, stored
+from headroom.recipes import CODE_MINUTE
 from tests.quotes import plain
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -98,6 +100,12 @@ def test_what_lecture_13_says_of_its_tables_holds() -> None:
         assert mean < -2 * error
     assert "It reaches 1.87 on the test files" in said
     assert all(close("1.87", RUNS[f"minute, seed {seed}"]["bits"]) for seed in (1, 2, 3))
+
+
+def test_the_record_was_made_with_the_recipe_that_lecture_13_trains_with() -> None:
+    whole, parts = json.loads(json.dumps([asdict(CODE_MINUTE), asdict(replace(CODE_MINUTE, epochs=2))]))
+    for name, run in RUNS.items():
+        assert run["recipe"] == (whole if name.startswith("minute, ") else parts), name
 
 
 def test_the_seeds_of_lecture_14_are_the_record() -> None:
