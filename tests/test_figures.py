@@ -109,6 +109,11 @@ def test_heatmap_draws_the_matrix_with_labels_and_values():
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
 
 
+def test_heatmap_says_what_its_colours_measure():
+    image = figures.heatmap(titled()[1], torch.rand(2, 3), colorbar="weight")
+    assert image.colorbar.ax.get_ylabel() == "weight"
+
+
 def luminance(color: str | tuple[float, ...]) -> float:
     """As of WCAG, 0 … 1."""
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color))
