@@ -242,6 +242,23 @@ for number in range(450, 512):
         kinds=BOTH,
     ),
     Guard(
+        "niceness, processors and disk of other processes",
+        [(" sched_setaffinity setpriority ioprio_set\n", "\n")],
+        CHILD
+        + SYSCALL
+        + """
+import pyseccomp
+for name, *values in (
+    ("setpriority", os.PRIO_PROCESS, child, 19),
+    ("sched_setaffinity", child, 8, bytes(8 * [255])),
+    ("ioprio_set", 1, child, 3 << 13),
+):
+    result, _ = call(pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name), *values)
+    if result == 0: print('STO' 'LEN', name)
+""",
+        kinds=BOTH,
+    ),
+    Guard(
         "what Landlock does not look at",
         [("        rule(refuse, REFUSED_BESIDE_LANDLOCK)\n", "")],
         SYSCALL
