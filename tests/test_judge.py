@@ -204,6 +204,11 @@ def test_numpy_in_numpy_out():
     assert "returned a Tensor" in judged(NUMPY, lambda x: torch.from_numpy(softmax(x))).headline
 
 
+def test_by_which_factor_all_values_differ_is_said():
+    answer = lambda x: 3 * np.exp(x) / np.exp(x).sum(-1, keepdims=True)  # noqa: E731
+    assert judged(NUMPY, answer).difference.note == "Every value is 3 times the expected one."
+
+
 def test_numpy_written_in_place_is_seen():
     def softmax(x):
         np.exp(x, out=x)
