@@ -54,9 +54,9 @@ def check_cell(name: str = "check") -> NotebookNode:
     return made
 
 
-def made(*cells: NotebookNode) -> str:
+def made(*cells: NotebookNode, late_penalty: float = 0.0) -> str:
     """A feedback page with these cells."""
-    about = {"notebook": "layer_norm", "score": 9.0, "max_score": 18.0, "late_penalty": 0}
+    about = {"notebook": "layer_norm", "score": 9.0, "max_score": 18.0, "late_penalty": late_penalty}
     page, _ = FeedbackExporter().from_notebook_node(new_notebook(cells=list(cells)), {"nbgrader": about})
     return page
 
@@ -285,6 +285,11 @@ def test_points_that_nobody_has_given_yet_are_not_shown_as_0(tmp_path: Path, mon
     text = shown()
     assert text.count("Score: 0.0 / 10.0") == 3 and "not graded" not in text.lower()
     assert score_shown(page) == (0.0, 0.0)
+
+
+def test_a_page_says_what_being_late_cost() -> None:
+    assert "Late submission penalty (Score: -1.5)" in words(made(check_cell(), late_penalty=1.5))
+    assert "penalty" not in words(made(check_cell()))
 
 
 # --- In a browser --------------------------------------------------------------------------------------------------
