@@ -297,6 +297,12 @@ def test_every_control_has_a_name(notebook, name) -> None:
     assert [role for role, label in controls if not label.strip()] == []
 
 
+OUT_OF_REACH = """(table, focusable) => [...table.querySelectorAll("*")].filter((one) => {
+    const { overflowX, overflowY } = getComputedStyle(one);
+    return /auto|scroll/.test(overflowX + overflowY) && !one.matches(focusable) && !one.querySelector(focusable);
+}).map((one) => one.outerHTML.slice(0, 120))"""
+
+
 @every_widget
 def test_its_numbers_are_a_table_too(notebook, name) -> None:
     widget = at(notebook, name)
@@ -304,6 +310,7 @@ def test_its_numbers_are_a_table_too(notebook, name) -> None:
     expect(table.locator("caption").first).to_contain_text(re.compile(r"\w"))
     assert table.locator("th[scope]").count() >= 2
     assert re.search(r"\d", table.locator("td").all_inner_texts().__str__())
+    assert table.evaluate(OUT_OF_REACH, FOCUSABLE) == [], "arrow keys scroll what takes the focus"
     widget.close_table()
 
 
