@@ -173,6 +173,18 @@ def test_without_python_the_page_reads_what_is_drawn(alone) -> None:
     assert "computed here" in pad.part("python").text_content()
 
 
+def test_a_pens_own_eraser_erases(alone) -> None:
+    page = alone(DigitPad(pretrained_vit(), digits()))
+    pad = Widget(page.locator(".headroom-digit-pad"))
+    box = pad.part("pad").bounding_box()
+    at = {"pointerId": 1, "pointerType": "pen", "button": 5, "buttons": 32, "bubbles": True}
+    at |= {"clientX": box["x"] + box["width"] / 2, "clientY": box["y"] + box["height"] / 2}
+    for event in ("pointerdown", "pointerup"):
+        pad.part("pad").dispatch_event(event, at)
+    expect(pad.root).to_have_attribute("data-strokes", "1")
+    expect(pad.part("live")).to_contain_text("Nothing is drawn.")
+
+
 def test_two_models_answers_are_level_and_menus_stay_inside_a_narrow_page(alone):
     pad = DigitPad(pretrained_vit(), digits(), example=0, mistake="no_class_token")
     tops = (
