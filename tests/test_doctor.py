@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from headroom import doctor
 
@@ -162,6 +164,20 @@ def test_a_student_is_told_nothing_of_grading(course: Path, capsys: pytest.Captu
     assert doctor.main(course) == 0
     took = re.compile(r"\d+\.\d s")
     assert took.sub("", capsys.readouterr().out) == took.sub("", f"{everybody}\n")
+
+
+def test_widgets_are_asked_for_every_extension_that_comes_with_them() -> None:
+    """Those of anywidget, of what it needs, and so on."""
+    names, ahead = set(), ["anywidget"]
+    while ahead:
+        names.add(name := ahead.pop())
+        needs = map(Requirement, metadata.requires(name) or ())
+        needed = {one.name for one in needs if not one.marker or one.marker.evaluate({"extra": ""})}
+        ahead += needed - names
+    files = " ".join(str(path) for name in names for path in metadata.files(name) or ())
+    brought = re.findall(r"labextensions/((?:@[\w-]+/)?[\w-]+)/package\.json", files)
+    (widgets,) = (one for one in doctor.EXTENSIONS if one.title == "Widgets")
+    assert len(brought) == 2 and set(brought) == set(widgets.shown)
 
 
 def test_it_runs_without_any_package() -> None:
