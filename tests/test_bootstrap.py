@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,18 @@ def test_an_interrupted_setup_goes_on_and_a_finished_one_is_left_alone(
     (project / "constraints.txt").write_text("numpy==2.0.0\n")
     bootstrap.set_up(root)
     assert brought.calls[2] == (["-c", "constraints.txt"], "."), "new versions are installed, in the same environment"
+
+
+def test_a_setup_waits_until_another_of_the_same_course_has_ended(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("fcntl", reason="there are no such locks on Windows")
+    bootstrap = doctor.load(REPOSITORY / "bootstrap.py")
+    second = threading.Thread(target=lambda: bootstrap.wait_for_turn(str(tmp_path)).close(), daemon=True)
+    with bootstrap.wait_for_turn(str(tmp_path)):
+        second.start()
+        second.join(0.5)
+        assert second.is_alive()
+    second.join()
+    assert "waiting" in capsys.readouterr().out
 
 
 def test_an_extra_is_installed_when_it_is_first_needed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
