@@ -385,6 +385,7 @@ def test_a_click_locks_and_escape_lets_go(notebook):
 
 def test_keys_move_through_everything_that_can_be_chosen(notebook):
     three = notebook.widget("three")
+    slide(three, "shift", 4)
     notebook.press(
         three, "table-picture", "PageUp", "ArrowDown", "ArrowDown", "ArrowRight", "s", "]", "+", "m", "Enter"
     )
