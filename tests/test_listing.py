@@ -24,6 +24,16 @@ def test_a_submission_that_takes_long_is_named_while_it_is_at_work(monkeypatch: 
     assert lines[-1].startswith("2 of 2 done by 1 worker, ") and "so far" not in lines[-1]
 
 
+def test_one_that_does_not_end_does_not_count_for_those_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("autograder.pipeline.listing.time.monotonic", lambda: now)
+    progress = Progress(10, lambda line: None)
+    with progress.reported(lambda: 1):
+        for now in (300.0, 301.0, 302.0, 303.0):
+            progress.one_more("lab1", f"{now}", writing=0.0)
+        assert "4 of 10 done" in progress.line(1) and ", 0:00:20 left, " in progress.line(1)
+
+
 def test_what_ends_the_workers_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Progress, "every_s", 0.01)
 

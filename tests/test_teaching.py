@@ -82,10 +82,12 @@ def test_due_dates_are_said_as_they_are_kept_and_names_that_are_no_labs(course: 
     due(course, DUE)
     with book(course) as gradebook:
         gradebook.add_assignment("lab01")
+        gradebook.update_or_create_student("ann", first_name="Ann")
     said: list[str] = []
-    grading._say_assignments(f"sqlite:///{course}/gradebook.db", ["lab1"], ["lab1"], said.append)
+    grading._say_what_is_odd(f"sqlite:///{course}/gradebook.db", ["lab1"], {"lab1": ["ann", "anm"]}, said.append)
     assert f"lab1 is due {DUE:%Y-%m-%d %H:%M} UTC." in said
     assert any("lab01 is an assignment in the gradebook, and no lab" in line for line in said)
+    assert [line.split()[1] for line in said if "roster" in line] == ["anm"]
 
 
 def test_a_due_date_and_an_extension_count_whenever_they_are_set(course: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,7 @@ def grade(
                     labs.generate(course, new)
             journal = Journal(course)
             known = {lab: submitted(course, lab) for lab in chosen}
-            tried(lambda: _say_assignments(database, labs.names(course), chosen, voice.warn), course, voice.warn)
+            tried(lambda: _say_what_is_odd(database, labs.names(course), known, voice.warn), course, voice.warn)
             plans = tried(lambda: _plans(course, config, chosen, regrade, journal, voice.say), course, voice.warn)
             if any(plan.todo for plan in plans):
                 _grade_and_write(plans, journal, config, isolated, workers, scheduler, voice)
@@ -140,15 +140,28 @@ def grade(
     return missing
 
 
-def _say_assignments(database: str, names: list[str], chosen: list[str], warn: Say) -> None:
-    """Say when the chosen labs are due, and which assignments are no labs: nbgrader takes any name and time zone."""
+def _say_what_is_odd(database: str, names: list[str], known: Mapping[str, Iterable[str]], warn: Say) -> None:
+    """Say when labs are due, which assignments are none, and who handed in and is not in the roster.
+
+    nbgrader takes any name and any time zone, and makes a student of each folder.
+
+    Args:
+        database: the gradebook.
+        names: of all labs.
+        known: of each lab that is graded, who handed it in.
+        warn: called with each sentence.
+    """
     with Gradebook(database) as gradebook:
+        listed = {str(s.id): bool(s.first_name or s.last_name or s.email) for s in gradebook.students}
+        strangers = {student for those in known.values() for student in those if not listed.get(student)}
+        for student in sorted(strangers) if any(listed.values()) else ():
+            warn(f"WARNING: {printable(student)} handed in, and is not in the roster: is the folder's name misspelled?")
         for assignment in gradebook.assignments:
             name, due = printable(str(assignment.name)), assignment.duedate
             if name not in names:
                 warn(f"WARNING: {name} is an assignment in the gradebook, and no lab in solutions/: is it misspelled?")
                 warn(f"    nbgrader db assignment remove {name} takes it out, with all that was graded of it.")
-            elif due is not None and name in chosen:
+            elif due is not None and name in known:
                 warn(f"{name} is due {due:%Y-%m-%d %H:%M} UTC.")
 
 

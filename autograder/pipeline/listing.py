@@ -1,5 +1,7 @@
 """What is said of a round of grading: how far it is, who got which score, and what of each lab was graded."""
 
+import math
+import statistics
 import threading
 import time
 from collections import Counter
@@ -34,6 +36,9 @@ def repeated(every_s: float, tell: Callable[[], None]) -> Generator[None]:
         ticking.join()
 
 
+USUAL = 10  # times as long as half of the submissions take; what takes longer, as a loop without end, counts as this
+
+
 class Progress:
     """How far a run is, and what is at work.
 
@@ -47,6 +52,7 @@ class Progress:
     def __init__(self, total: int, say: Callable[[str], None]) -> None:
         self.total, self.done, self._say = total, 0, say
         self._at_work: dict[tuple[str, str], float] = {}  # since when, the longest first
+        self._between = list[float]()  # seconds from one that is done to the next
         self._writing = 0.0
         self._problem: Exception | None = None
 
@@ -77,6 +83,7 @@ class Progress:
         """Count a submission; `writing` tells how many seconds its results took to write."""
         self._at_work.pop((lab, student), None)
         self.done += 1
+        self._between.append(time.monotonic() - self._begun - sum(self._between))
         self._writing += writing
         if self._problem is not None:
             raise self._problem
@@ -88,7 +95,9 @@ class Progress:
         by = how_many(workers, "worker") if workers else "nobody"
         line = f"{self.done} of {self.total} done by {by}"
         if self.done:
-            left = timedelta(seconds=round((self.total - self.done) * seconds / self.done))
+            most = USUAL * statistics.median(self._between) or math.inf
+            usual = statistics.mean(min(one, most) for one in self._between)
+            left = timedelta(seconds=round((self.total - self.done) * usual))
             line += f", {self.done / seconds:.1f} a second, {left} left, {self._writing / seconds:.0%} of the time"
             line += " for writing"
         for (lab, student), since in [*self._at_work.items()][:1]:
