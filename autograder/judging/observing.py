@@ -147,7 +147,8 @@ def _with_and_without(comparison: Comparison) -> list[str]:
         without = [comparison.right[i] for i, given in enumerate(inputs) if given[n] is None]
         if len(with_it) < 2 or len(without) < 2 or all(with_it) == all(without):
             continue
-        if any(isinstance(given[n], int | float) for given in inputs):
+        numbers = any(isinstance(given[n], int | float) for given in inputs)
+        if numbers and not any(len(case.inputs) > n and case.inputs[n] is None for case in comparison.cases):
             continue  # a number that is left out has a value all the same
         right, word, wrong = (without, "without", with_it) if all(without) else (with_it, "with", without)
         other, n_wrong = "with" if word == "without" else "without", wrong.count(False)
