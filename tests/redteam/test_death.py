@@ -53,7 +53,7 @@ def everybody_once(course: Path) -> None:
 
 
 def test_killed_in_mid_batch(course: Path) -> None:
-    """While a kernel runs; tests/test_workers.py kills at other moments."""
+    """While a kernel runs; tests/test_killed.py kills at other moments."""
     graded = "[p for p in (course / 'autograded').glob('*/*/*.ipynb') if b'headroom_graded' in p.read_bytes()]"
     killed, again = arena.grade(course, kill_when=f"len({graded}) >= 2", again=True)
     assert killed.status == -9
