@@ -3,8 +3,8 @@
 .PHONY: with-test with-grade with-bench with-book
 
 help::
-	@echo "make test         the quick tests, with every notebook at a small scale: 17 minutes on two cores of 2 GHz"
-	@echo "make test-all     the quick tests, then all others, at full scale: 58 minutes"
+	@echo "make test         the quick tests, with every notebook at a small scale: 11 minutes on two cores of 2 GHz"
+	@echo "make test-all     the quick tests, then all others, at full scale: 41 minutes"
 	@echo "make check        format, lint, spelling, types of the Python and JavaScript code"
 	@echo "make lab INSTRUCTOR=1   the same with Formgrader, and with solutions/ and what was handed in"
 	@echo "make labs         make the students' labs/ from solutions/; one lab: make labs LAB=lab02_multi_head"
