@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headroom.course import BY_NAME, FURTHER, Piece, existing, minutes, needed
+from headroom.course import BY_NAME, Piece, core, existing, minutes, needed
 from headroom.figures import COLORS, PIXELS_PER_INCH, SHARPNESS, use_style
 
 PICTURE = Path("docs") / "course_map.png"
@@ -51,12 +51,11 @@ class Length:
 
 def length(notebook: nbformat.NotebookNode) -> tuple[Length, Length]:
     """How long a lecture's core path is, and how long the sections beside it, whose headings begin with "Further"."""
-    core, further = Length(), Length()
-    part = core
+    on_path, beside = Length(), Length()
+    path = {id(cell) for cell in core(notebook.cells)}
     for cell in notebook.cells:
+        part = on_path if id(cell) in path else beside
         if cell.cell_type == "markdown":
-            if re.match(r"#{1,2} ", cell.source):
-                part = further if cell.source.startswith(FURTHER) else core
             part.pauses += cell.source.count("$$") // 2 + len(re.findall(r"^\d\. ", cell.source, re.MULTILINE))
             part.words += sum(bool(re.search(r"\w", word)) for word in cell.source.replace("|", " ").split())
             continue
@@ -65,7 +64,7 @@ def length(notebook: nbformat.NotebookNode) -> tuple[Length, Length]:
             part.questions += len(asked)
         elif not cell.metadata.get("jupyter", {}).get("source_hidden"):
             part.lines += sum(bool(line.strip()) for line in cell.source.splitlines())
-    return core, further
+    return on_path, beside
 
 
 def contents(course: Path) -> str:

@@ -284,31 +284,8 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
 
 
 def locate(comparison: Comparison) -> str:
-    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
-
-    Nothing where a case that has not been drawn raises another error, or comes out otherwise than all that are drawn
-    for its criterion; where some with other axes, such as none in front, are right and others wrong; and where what
-    counts as right is nearly as far off as what does not: then there is more to it than the sizes that are drawn.
-    """
-    raised = {
-        (case.sizes is not None, outcome.error.type)
-        for case, outcome in zip(comparison.cases, comparison.run.outcomes, strict=True)
-        if outcome.error
-    }
-    if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
-        return ""
-    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
-    others = {comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual}
-    if len(others) > 1 or _right_by_tolerance(comparison):
-        return ""
-    of_tag: dict[tuple[str, bool], set[bool]] = {}  # of each criterion, what becomes of drawn cases, and of the others
-    for case, right in zip(comparison.cases, comparison.right, strict=True):
-        of_tag.setdefault((case.tag, case.sizes is not None), set()).add(right)
-    if any(
-        len(all_drawn := of_tag.get((tag, True), set())) == 1 and found - all_drawn
-        for (tag, drawn), found in of_tag.items()
-        if not drawn
-    ):
+    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
+    if _has_other_reasons(comparison):
         return ""
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
@@ -329,6 +306,34 @@ def locate(comparison: Comparison) -> str:
     return ""
 
 
+def _has_other_reasons(comparison: Comparison) -> bool:
+    """Whether there is more to it than the sizes that are drawn.
+
+    So it is where a case that has not been drawn raises another error, or comes out otherwise than all that are drawn
+    for its criterion; where some with other axes, such as none in front, are right and others wrong; and where what
+    counts as right is nearly as far off as what does not.
+    """
+    raised = {
+        (case.sizes is not None, outcome.error.type)
+        for case, outcome in zip(comparison.cases, comparison.run.outcomes, strict=True)
+        if outcome.error
+    }
+    if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
+        return True
+    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
+    others = {comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual}
+    if len(others) > 1 or _right_by_tolerance(comparison):
+        return True
+    of_tag: dict[tuple[str, bool], set[bool]] = {}  # of each criterion, what becomes of drawn cases, and of the others
+    for case, right in zip(comparison.cases, comparison.right, strict=True):
+        of_tag.setdefault((case.tag, case.sizes is not None), set()).add(right)
+    return any(
+        len(all_drawn := of_tag.get((tag, True), set())) == 1 and found - all_drawn
+        for (tag, drawn), found in of_tag.items()
+        if not drawn
+    )
+
+
 def _axes(case: Case) -> tuple[int, ...]:
     """How many axes each array of a case has, but for masks."""
     given = (value for value in case.inputs if isinstance(value, np.ndarray) and value.dtype != bool)
@@ -338,7 +343,8 @@ def _axes(case: Case) -> tuple[int, ...]:
 def _right_by_tolerance(comparison: Comparison) -> bool:
     """Whether something that counts as right is nearly as far off as something that does not."""
     gaps: tuple[list[float], list[float]] = [], []  # of what is wrong, and of what is right
-    for (outputs, expected, _), i in zip(_beside_expected(comparison), _comparable(comparison), strict=True):
+    for i in _comparable(comparison):
+        outputs, expected = comparison.run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
         pairs = [(got.astype(float), part.astype(float)) for got, part in zip(outputs, expected, strict=True)]
         gap = max(largest(got - part) / max(1e-3, largest(part)) for got, part in pairs)
         gaps[comparison.right[i]].append(gap if np.isfinite(gap) else np.inf)

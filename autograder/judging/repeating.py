@@ -18,7 +18,7 @@ from autograder.judging.comparing import (
     reference,
     within,
 )
-from autograder.judging.looks import Call, Look, Looks, look, same, with_other_weights_first, with_others_first
+from autograder.judging.looks import Look, Looks, look, same, with_other_weights_first, with_others_first
 from autograder.judging.replies import Outcome
 from autograder.judging.wording import as_code, difference
 
@@ -154,13 +154,10 @@ def _called_how(comparison: Comparison, i: int) -> str:
     request = run.request(i)
     if not request.get("weights"):
         return after_calls
-    others = {name: -weight for name, weight in request["weights"].items()}
-    ways: dict[str, list[Call]] = {
+    other_weights, _ = with_other_weights_first(comparison, ([(i, request)], {}))
+    ways = {
         after_calls: with_others_first(run, i, request),
-        "called again with other numbers in its parameters, as after a step of training": [
-            (None, request | {"weights": others}),
-            (i, request),
-        ],
+        "called again with other numbers in its parameters, as after a step of training": other_weights,
     }
     for words, calls in ways.items():
         made = Looks(comparison, {str(mode): (calls, {"shared": True, "training": mode}) for mode in (False, True)})

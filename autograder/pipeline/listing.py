@@ -62,7 +62,7 @@ class Progress:
 
         `workers` tells how many grade; what it raises, `one_more` raises.
         """
-        self._begun = time.monotonic()
+        self._begun = self._last = time.monotonic()
 
         def tell() -> None:
             try:
@@ -83,7 +83,9 @@ class Progress:
         """Count a submission; `writing` tells how many seconds its results took to write."""
         self._at_work.pop((lab, student), None)
         self.done += 1
-        self._between.append(time.monotonic() - self._begun - sum(self._between))
+        now = time.monotonic()
+        self._between.append(now - self._last)
+        self._last = now
         self._writing += writing
         if self._problem is not None:
             raise self._problem

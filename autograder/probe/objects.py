@@ -1,6 +1,7 @@
 """The objects that the student's class makes: what hangs on them, registered or not, and how they are moved."""
 
 import contextlib
+import functools
 import types
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import nn
 
 from .wire import MAX_NAMES
 
+CACHED = type(functools.cache(len))  # a function with a cache
 WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)  # which `to` leaves as they are
 MOVES, HELD = "_apply", ("_parameters", "_buffers")  # what `to` calls of each module, and what of a module it moves
 
@@ -50,8 +52,8 @@ def in_common(target: Any) -> dict[str, int]:
         for name, value in own.items():
             if isinstance(value, dict | list | set):
                 found[name] = len(value)
-            elif callable(told := getattr(value, "cache_info", None)):  # of functools
-                found[name] = getattr(told(), "currsize", 0)
+            elif isinstance(value, CACHED):
+                found[name] = value.cache_info().currsize
     return found
 
 
