@@ -131,6 +131,15 @@ def slowest_first(n_tokens, d_model):
     return table[:, torch.cat([pairs, torch.arange(len(pairs), d_model)])]
 
 
+def rows_of_padding_too(q, k, v, lengths, causal):
+    real = torch.arange(k.size(1)) < torch.as_tensor(lengths)[:, None]
+    mask = real[:, None, :] & real[:, :, None]
+    if causal:
+        mask = mask & torch.ones(k.size(1), k.size(1), dtype=torch.bool).tril()
+    weights = (q @ k.mT / k.size(-1) ** 0.5).masked_fill(~mask, -1e9).softmax(-1)
+    return weights @ v, weights
+
+
 def masks_of_two_axes_only(q, k, v, mask=None):
     return reference.scaled_dot_product_attention(q, k, v, mask if mask is not None and mask.dim() == 2 else None)
 
@@ -154,6 +163,7 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("DecoderBlock", NormAtTheEnd, "goes through what makes the third norm once more", "nearly every value"),
         ("FeedForward", BiasBehindTheBend, "the bias of the first map is added to the bent features", "nearly every"),
         ("scaled_dot_product_attention", masks_of_two_axes_only, "", "not change the result."),
+        ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
     ],
 )
 def test_what_is_said_is_true_of_all_that_was_tried(name: str, answer: Any, said: str, unsaid: str) -> None:

@@ -247,15 +247,23 @@ def properties(comparison: Comparison) -> tuple[tuple[str, bool], ...]:
     known = [] if finite else [("every value is finite", False)]
     for item in exercise.properties:
         answers = [
-            item.holds(case, outcome.output if exercise.parts else outcome.output[0])
+            (case.tag, item.holds(case, outcome.output if exercise.parts else outcome.output[0]))
             for i, (case, outcome) in enumerate(zip(comparison.cases, run.outcomes, strict=True))
             if outcome.output is not None and run.fits(i)
             if all(np.isfinite(part).all() for part in outcome.output)
         ]
-        decided = [bool(answer) for answer in answers if answer is not None]
-        if decided and (finite or not all(decided)):  # what holds of the finite ones alone is no comfort
-            known.append((item.title, all(decided)))
+        decided = [(tag, bool(answer)) for tag, answer in answers if answer is not None]
+        failed = {tag for tag, holds in decided if not holds}
+        if decided and (finite or failed):  # what holds of the finite ones alone is no comfort
+            elsewhere = failed and {tag for tag, _ in decided} - failed
+            known.append((item.title + (_in_cases_of(failed, exercise.criteria) if elsewhere else ""), not failed))
     return tuple(known)
+
+
+def _in_cases_of(tags: Collection[str], criteria: Sequence[Criterion]) -> str:
+    """Where a property fails that holds elsewhere, so that it denies no criterion that holds; "" if that is nowhere."""
+    titles = [criterion.title for criterion in criteria if criterion.key in tags]
+    return f', in the cases of "{titles[0]}"' if len(titles) == 1 else ""
 
 
 def _finite(comparison: Comparison) -> bool:
