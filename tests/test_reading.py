@@ -1,8 +1,11 @@
 """Layers are told apart by shape, name and order: whatever a student calls them, one of the readings fits."""
 
+import contextlib
 import itertools
+import tracemalloc
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,8 +13,9 @@ from torch.func import functional_call
 
 from autograder import probe, reading
 from autograder.exercise import Parameter
-from autograder.exercises import find
+from autograder.exercises import EXERCISES, find
 from autograder.judge import judge
+from autograder.judging.matching import MAX_READINGS
 from headroom import reference
 from tests.answers import right_encoder, right_with_other_layouts
 from tests.answers.right_encoder_3_encoder import Encoder, FlatList, ListsOfParts
@@ -245,3 +249,19 @@ def test_words_for_roles_are_believed():
             return super().forward(x, mask)
 
     assert not judged("MultiHeadSelfAttention", Exchanged).passed
+
+
+@pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if exercise.roles])
+def test_parameters_in_many_pieces_are_not_tried_in_every_order(name: str):
+    exercise = find(name)
+    build = next(case.build for case in exercise.cases(np.random.default_rng(0)) if case.build is not None)
+    shapes = sorted({role.shape for role in exercise.roles(build).values()}, key=len)[-2:]
+    pieces = {f"part_{n}.{at}": shape for at, shape in enumerate(shapes) for n in range(9 // len(shapes))}
+    for shapes_of in (pieces, {"stacked": (8, *shapes[0]), "other": shapes[-1]}):
+        held = {n: (Parameter(n, shape), torch.randn(shape).double()) for n, shape in shapes_of.items()}
+        tracemalloc.start()
+        with contextlib.suppress(KeyError, IndexError, ValueError, RuntimeError):  # as the judge takes it: no reading
+            list(itertools.islice(exercise.mappings(held, build), MAX_READINGS))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 20e6

@@ -1,7 +1,7 @@
 """SwiGLU: a feed-forward network with a gate (lab 10)."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,6 +23,9 @@ WORDS = {  # in names, that speak of a map; w1, w2, w3 are Llama's
     "up": ("up", "w3", "fc3", "linear3", "content", "value"),
     "down": ("down", "w2", "fc2", "linear2", "out", "shrink", "wo"),
 }
+
+
+MAX_PIECES = 5  # matrices among the parameters, of which it is tried which are the maps
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -68,7 +71,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> Iterator[Weights]:
     """The maps in every order, that of the names first; two in one tensor are cut apart.
 
-    A bare tensor may be meant either way round, which shows in its shape, or is tried. Maps of another width are kept
+    A bare tensor may be meant either way round, which shows in its shape, or is tried: each in a way of its own, or all
+    with their axes in one order. Maps of another width are kept
     as "own.gate" and so on, biases as "extra.gate"; what is missing gets numbers of its own.
     """
     d_model, d_ff = build
@@ -78,18 +82,23 @@ def mappings(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> I
             continue
         matrix = tensor.squeeze(-1) if tensor.dim() == 3 and tensor.size(-1) == 1 else tensor
         if matrix.dim() == 3:
-            found += [(f"{name}[{n}]", part) for n, part in enumerate(matrix)]
+            several = next((axis for axis in range(3) if matrix.size(axis) in (2, 3)), 0)
+            found += [(f"{name}[{n}]", part) for n, part in enumerate(matrix.unbind(several))]
             continue
         side = 0 if name.endswith("weight") or matrix.size(0) == 2 * d_ff else 1
         several = 2 if matrix.size(side) == 2 * d_ff and matrix.size(1 - side) == d_model else 1
         found += [(name, part) for part in matrix.chunk(several, dim=side)]
+    if len(found) > MAX_PIECES:  # each unit's numbers apart: what they do shows what they are
+        return
     names = [name for name, _ in found]
     roles = (
         [(*MAPS, *("",) * max(0, len(found) - 3))] if len(found) != 2 else [("gate", "down", ""), ("gate", "up", "")]
     )
     orders = sorted(itertools.chain(*map(itertools.permutations, roles)), key=lambda order: _unlike(order, names))
-    for order, turned in itertools.product(orders[:24], (False, True)):
-        yield _as_maps(dict(zip(order, found, strict=False)), parameters, build, turned)
+    each_its_way, all_alike = ((), MAPS), (MAPS[2:], MAPS[:2])
+    for ways in (each_its_way, all_alike):
+        for order, turned in itertools.product(orders[:24], ways):
+            yield _as_maps(dict(zip(order, found, strict=False)), parameters, build, turned)
 
 
 def _unlike(order: tuple[str, ...], names: list[str]) -> int:
@@ -99,7 +108,10 @@ def _unlike(order: tuple[str, ...], names: list[str]) -> int:
 
 
 def _as_maps(
-    found: dict[str, tuple[str, Tensor]], parameters: dict[str, tuple[Parameter, Tensor]], build: Build, turned: bool
+    found: dict[str, tuple[str, Tensor]],
+    parameters: dict[str, tuple[Parameter, Tensor]],
+    build: Build,
+    turned: Sequence[str],
 ) -> Weights:
     d_model, d_ff = build
     weights: Weights = {}
@@ -107,7 +119,8 @@ def _as_maps(
         shape = (d_model, d_ff) if role == "down" else (d_ff, d_model)
         name, matrix = found.get(role, ("", reading.numbers(role, shape)))
         layer = name.endswith("weight")
-        if not layer and matrix.dim() == 2 and (turned if matrix.size(0) == matrix.size(1) else matrix.shape != shape):
+        square = matrix.size(0) == matrix.size(-1)
+        if not layer and matrix.dim() == 2 and (role in turned if square else matrix.shape != shape):
             matrix = matrix.mT
         if matrix.shape != shape:
             weights[f"own.{role}"], matrix = matrix, reading.numbers(role, shape)

@@ -138,3 +138,30 @@ class Stacked(nn.Module):
     def forward(self, x):
         gate, up = x @ self.wide[0], x @ self.wide[1]
         return self.down(F.silu(gate) * up)
+
+
+@answers("SwiGLU")
+class AllAlike(nn.Module):
+    """One parameter for the three maps, each with its inputs first; the third is used the other way round."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.maps = nn.Parameter(torch.randn(3, d_model, d_ff) / d_model**0.5)
+
+    def forward(self, x):
+        gate, up, down = self.maps
+        return (F.silu(x @ gate) * (x @ up)) @ down.T
+
+
+@answers("SwiGLU")
+class UnitByUnit(nn.Module):
+    """For each unit, its numbers for the gate and for the content."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.units = nn.Parameter(torch.randn(d_ff, 2, d_model) / d_model**0.5)
+        self.down = nn.Parameter(torch.randn(d_model, d_ff) / d_ff**0.5)
+
+    def forward(self, x):
+        gate, up = self.units.unbind(1)
+        return (F.silu(x @ gate.T) * (x @ up.T)) @ self.down.T
