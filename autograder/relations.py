@@ -198,6 +198,16 @@ def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Ca
     def back(got: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return got.reshape(shape)
 
+    n_axes = min(several)
+
+    def axis(i: int) -> str:
+        return "first" if i == 0 else "last" if i == n_axes - 1 else ("second", "third", "fourth", "fifth")[i - 1]
+
+    def dropped(shape: tuple[int, ...], i: int) -> tuple[int, ...] | None:
+        return (*shape[:i], *shape[i + 1 :]) if shape[i] == 1 else None
+
+    for i in range(n_axes if len(several) == 1 else 0):  # before what comes to the same shape then
+        yield f"lacks its {axis(i)} axis where that has length 1", lambda s, i=i: dropped(s, i), back
     if max(several) > 2:
         yield "has all its axes but the last merged into one", lambda s: (math.prod(s[:-1]), s[-1]), back
     if min(several) > 1:
@@ -209,11 +219,6 @@ def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Ca
         )
     if len(several) > 1:
         return
-    (n_axes,) = several
-
-    def axis(i: int) -> str:
-        return "first" if i == 0 else "last" if i == n_axes - 1 else ("second", "third", "fourth", "fifth")[i - 1]
-
     for i in range(n_axes - 1):
         merged = f"has its {axis(i)} two axes" if i == 0 else f"has its {axis(i)} and {axis(i + 1)} axis"
         yield f"{merged} merged into one", lambda s, i=i: (*s[:i], s[i] * s[i + 1], *s[i + 2 :]), back
@@ -270,8 +275,11 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)
         yield f"Each row of {name} should sum to 1; {'here each column does' if across else 'some do not'}"
-    floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f" and g.size > 1]
-    if len(floats) == len(those) and (pattern := _pattern(name, floats)):
+    floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f"]
+    several = len(floats) == len(those) and all(g.size > 1 for g, _, _ in floats)
+    if len(floats) == len(those) and (function := _of_the_right_one(name, floats)):
+        yield function
+    elif several and (pattern := _pattern(name, floats)):
         yield pattern
     else:
         share = [float(off.mean()) for _, _, off in those]
@@ -279,8 +287,28 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         which = which or ("less than half of its values are" if max(share) < 0.5 else "")
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
-        if which or near:
+        if near or (which and any(e.ndim for _, e, _ in those)):
             yield f"Where {name} {_be([name])} wrong, {which or 'its values are'} off{near}"
+
+
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "the exponential of": np.exp,
+    "the logarithm of": np.log,
+    "the square of": np.square,
+    "the root of": np.sqrt,
+    "1 divided by": np.reciprocal,
+    "the absolute value of": np.abs,
+}
+
+
+def _of_the_right_one(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
+    """The function of the right numbers that all wrong ones of a part are; "" if there is none."""
+    pairs = [(g[off].astype(float), e[off].astype(float)) for g, e, off in those]
+    with np.errstate(all="ignore"):
+        for words, function in FUNCTIONS.items():
+            if all(np.allclose(got, function(expected), 1e-6, 1e-9, equal_nan=True) for got, expected in pairs):
+                return f"Where {name} {_be([name])} wrong, every number is {words} the right one"
+    return ""
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:

@@ -39,12 +39,16 @@ def tolerance(case: Case, expected: np.ndarray) -> float:
 def masked(kind: str, batch: int, queries: int, keys: int, rng: np.random.Generator) -> np.ndarray:
     """A mask in which each query sees a key; of padding, the first text or the last is the longest.
 
-    Filler follows a text, or precedes it. `"for all"`: one axis, as all queries of all texts see the same keys.
+    Filler follows a text, or precedes it. `"both"`: padding that follows, and causal. `"for all"`: one axis, as all
+    queries of all texts see the same keys.
     """
     if kind == "for all":
         return masked("random", 1, 1, keys, rng)[0, 0]
     if kind == "causal":
         return np.tril(np.ones((queries, keys), dtype=bool))
+    if kind == "both":
+        real = np.arange(keys) < rng.integers(1, keys + 1, batch)[:, None, None]
+        return real & masked("causal", batch, queries, keys, rng)
     if kind == "padding":
         lengths = np.sort(rng.integers(1, keys + 1, batch))[:: int(rng.choice([-1, 1]))]
         places = np.arange(keys)[:: int(rng.choice([-1, 1]))]

@@ -23,6 +23,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("block", (1, *sizes(rng)), rng, differentiate=True),
         case("values", (2, 2, 4, 3, 2, 11), visible, visible=True),
         case("values", (3, *sizes(rng)), rng, differentiate=True),
+        case("values", (11, 1, 2, 4, 1, 5), rng, once=True),  # sorted as text, 10 comes before 2
         case("norm", (2, 2, 3, 5, 2, 9), visible, size=30.0, visible=True),
         case("norm", (3, *sizes(rng)), rng, size=0.05),
         case("mask", (2, 2, 5, 4, 3, 7), visible, "padding", visible=True),

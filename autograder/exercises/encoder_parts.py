@@ -26,7 +26,7 @@ BLOCK_AXES = (
     sequence_length("tokens"),
     *multi_head.HEADS,
     Axis("d_ff", least=5, most=17, build=True),
-    Choice("mask", (None, "causal", "padding")),
+    Choice("mask", (None, "causal", "padding", "both")),
     OWN_WIDTH_SHOWS,
     NORM_SHOWS,
 )

@@ -29,7 +29,8 @@ def shares(
     scores = size * rng.normal(size=shape).clip(-2.0, 2.0)  # no row is nearly sure by luck
     if hidden and shape[-1] > 1:
         seen = rng.integers(1, shape[-1], (*shape[:-1], 1)) if hidden == "some" else 1
-        scores[np.broadcast_to(np.arange(shape[-1]) >= seen, shape)] = -np.inf
+        hidden = np.broadcast_to(np.arange(shape[-1]) >= seen, shape)
+        scores[rng.permuted(hidden, axis=-1)] = -np.inf  # not always the last
     return by_hand.softmax(scores)
 
 

@@ -52,7 +52,7 @@ AXES = (
     Axis("batch", most=4),
     Axis("tokens", long=70),  # or loops over tokens and twice over keys would take minutes
     sequence_length("keys"),
-    Choice("keys hidden", (None, "some", "all but one")),
+    Choice("hidden key", (None, "some", "all but one")),
 )
 
 

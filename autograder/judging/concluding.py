@@ -12,8 +12,9 @@ from autograder.judging.asking import Run, without_result
 from autograder.judging.comparing import Comparison, differing, gradient_gaps, near
 from autograder.judging.criteria import Grounds, judge_apart, judge_by_response, judge_criteria, misshapen, properties
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
+from autograder.judging.locating import locate
 from autograder.judging.matching import compare, unread
-from autograder.judging.observing import follow_stages, locate, observe
+from autograder.judging.observing import follow_stages, observe
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import StudentError
 from autograder.judging.responding import hands_back_inputs
@@ -127,8 +128,8 @@ def _headline(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mista
     if mistakes:
         return headline
     beginning = f"{headline.rstrip('.')}."
-    if where := locate(comparison):
-        return f"{beginning} Of all sizes that were tried, it goes wrong where {where}, and only there."
+    if where := locate(comparison, repetition):
+        return f"{beginning} {where}."
     if all(comparison.right):
         return headline
     observations = observe(comparison, repetition)[:MAX_OBSERVATIONS]
@@ -137,6 +138,9 @@ def _headline(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mista
 
 def _raised(errors: Sequence[StudentError]) -> str:
     """What was raised, as the end of a sentence that begins with how often: errors are alike but for their numbers."""
+    if all(error.type == probe.TOO_SLOW for error in errors):
+        return f"did not end within {errors[0].message} s."
+    errors = [error for error in errors if error.type != probe.TOO_SLOW]
     alike = {(error.type, re.sub(r"\d+", "", gist(error.message))) for error in errors}
     first = f"{errors[0].type}: {gist(errors[0].message)}."
     return f"raised {first}" if len(alike) == 1 else f"raised errors, the first of them {first}"

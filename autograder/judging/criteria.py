@@ -11,7 +11,7 @@ from autograder.judging.explaining import RAISES, Cause, recognise_signs
 from autograder.judging.matching import role_names, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response
-from autograder.judging.wording import as_code, gist, in_place_of_result, with_article
+from autograder.judging.wording import as_code, gist, in_place_of_result, trouble, with_article
 from autograder.verdict import Result
 
 Gaps = Mapping[int, list[str]]  # by case: the inputs and parameters whose gradients differ
@@ -152,7 +152,8 @@ def _judged(grounds: Grounds, key: str, right: Sequence[bool], gaps: Gaps) -> tu
     unseen = [i for i in hidden if i in chosen] or hidden  # what is known beforehand earns nothing
     holds = n_agreeing == len(chosen) and (not unseen or any(right[i] for i in unseen))
     words = "case agrees" if len(chosen) == 1 else "cases agree"
-    return holds, "" if holds else f"{n_agreeing} of {len(chosen)} {words}"
+    each_time = " at every call" if n_agreeing < sum(comparison.right[i] for i in chosen) else ""
+    return holds, "" if holds else f"{n_agreeing} of {len(chosen)} {words}{each_time}"
 
 
 def _shape(comparison: Comparison) -> tuple[bool, str]:
@@ -176,7 +177,7 @@ def _misshapen(comparison: Comparison) -> Iterator[tuple[Case, str]]:
         if outcome.error and case.refuses:
             continue
         if outcome.error:
-            yield case, f"raises {outcome.error.type}" + (f" for {case.label}" if case.visible else "")
+            yield case, trouble(outcome.error) + (f" for {case.label}" if case.visible else "")
         elif outcome.shapes is None:
             instead = in_place_of_result(outcome.type)
             yield case, f"should return {exercise.returns}; returns {instead}".rstrip(".")
@@ -200,7 +201,8 @@ def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
         return False, f"the gradient of {as_code(differing)} is missing or differs"
     if not _deciding(comparison, gaps):
         return False, "no case with gradients agrees, so none can be compared"
-    return True, ""
+    adopted = comparison.run.adopted
+    return True, f"as if {as_code(sorted(adopted)[:1])} were registered" if adopted else ""
 
 
 def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[int]:

@@ -1,6 +1,5 @@
 """What can be seen of wrong results that nothing explains: by inputs, relations and sizes, and on the way to them."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,23 +7,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import location, reading, relations
-from autograder.covering import Sizes
+from autograder import reading, relations
 from autograder.exercise import Case, Weights
-from autograder.judging.asking import Description, Trial, call, describe, leaf
+from autograder.judging.asking import leaf
 from autograder.judging.comparing import Comparison, as_arrays, as_parts, differing, largest, near, reference, shapes
-from autograder.judging.matching import compare, role_names, too_few, unread, unusual_sum
+from autograder.judging.depending import by_gradients
+from autograder.judging.matching import role_names, too_few, unread, unusual_sum
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
 
-MAX_CASES, MAX_KINDS = 2, 3  # cases of each kind in which is asked how the result depends on its inputs; kinds
+MAX_CASES, MAX_KINDS = 2, 4  # cases of each kind in which is asked how the result depends on its inputs; kinds
 MAX_NUMBERS, MAX_LARGEST = 5_000, 99  # in the inputs of such a case: how many, and the largest of them
-MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
 MANY_TO_ONE = 5  # parts that are nearly right, for each case that is not
+BY_LUCK = 0.1  # how likely it may be that cases that go wrong for another reason have, or lack, the same input
 KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtype is a matter of the default
-NEARLY = 0.1  # of the gap of what is wrong: what is right should be much closer
-MAX_GUESSES = 3  # at which sizes the code goes wrong
 
 
 def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
@@ -41,8 +38,11 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     if len(labels) < len(comparison.cases) / 4:
         sentences.append(only_these)
     sentences += relations.looks(_beside_expected(comparison), comparison.trial.exercise.parts)
+    sentences += by_gradients(comparison)
     if not sentences and len(labels) <= len(comparison.cases) / 2:
         sentences.append(only_these)
+    if not sentences and comparison.run.parameters[0]:
+        sentences += _by_their_sum(comparison)
     return list(dict.fromkeys(sentences))
 
 
@@ -50,7 +50,7 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
     """Of every case in float64 with a result in the right shape: it, the right one, and where they differ."""
     run, trial = comparison.run, comparison.trial
     compared = []
-    for i in _comparable(comparison):
+    for i in comparable(comparison):
         outputs, expected = run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
         off = [
             np.zeros(part.shape, bool) if near(trial, i, got, part) else differing(got, part)
@@ -60,7 +60,7 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
     return compared
 
 
-def _comparable(comparison: Comparison) -> list[int]:
+def comparable(comparison: Comparison) -> list[int]:
     """The cases in float64 with a result in the right shape."""
     run, cases = comparison.run, comparison.cases
     with_result = [i for i, answer in enumerate(comparison.expected) if answer and run.outcomes[i].output]
@@ -87,6 +87,11 @@ def _by_parameters(comparison: Comparison) -> list[str]:
     if comparison.missing and (few := too_few(comparison)):
         has, wanted = few
         return [f"Your parameters have too few numbers for {role_names(run, needs)}: {has:,}, not {wanted:,} ({label})"]
+    return _by_their_sum(comparison)
+
+
+def _by_their_sum(comparison: Comparison) -> list[str]:
+    """That the parameters hold as many numbers as no roles together have."""
     if sums := unusual_sum(comparison):
         has, wanted, label = sums
         return [f"Your parameters hold {has:,} numbers in all, those of the definition {wanted:,} ({label})"]
@@ -112,7 +117,7 @@ def _by_shape(comparison: Comparison) -> list[str]:
 
 
 def _almost(comparison: Comparison) -> list[str]:
-    """That wrong results hold the right numbers: all as another kind of number, or most but for their last digits."""
+    """That wrong results hold the right numbers: all as another kind of number, or nearly, measured by the largest."""
     gaps, kinds, n_others = list[float](), dict[str, str](), 0
     for i, answer in enumerate(comparison.expected):
         outputs = comparison.run.outcomes[i].output
@@ -134,8 +139,8 @@ def _almost(comparison: Comparison) -> list[str]:
         return [f"The numbers are right, but {got} where they should be {wanted}" for got, wanted in kinds.items()][:1]
     if not any(gaps) or n_others > len(gaps) / MANY_TO_ONE:
         return []
-    most = "In most of the wrong cases, every" if n_others else "Every"
-    return [f"{most} number is right to {int(-np.log10(max(gaps)))} digits, and no further"]
+    where, most = f"In {'most of ' if n_others else ''}the wrong cases", 10.0 ** -int(-np.log10(max(gaps)))
+    return [f"{where}, no number is off by more than {most:g} of the largest"]
 
 
 def _with_and_without(comparison: Comparison) -> list[str]:
@@ -152,6 +157,8 @@ def _with_and_without(comparison: Comparison) -> list[str]:
             continue  # a number that is left out has a value all the same
         right, word, wrong = (without, "without", with_it) if all(without) else (with_it, "with", without)
         other, n_wrong = "with" if word == "without" else "without", wrong.count(False)
+        if (len(wrong) / (len(wrong) + len(right))) ** n_wrong > BY_LUCK:
+            continue
         name = comparison.run.input_name(n)
         return [f"All {len(right)} cases {word} {name} are right, and {n_wrong} of {len(wrong)} {other} it are not"]
     return []
@@ -238,11 +245,12 @@ def _to_relate(comparison: Comparison) -> list[int]:
         if outcomes[i].output is not None and all(np.isfinite(part).all() for part in outcomes[i].output or ())
     ]
     usable.sort(key=lambda i: (min(_sides(cases[i]), default=0) < 2, -len(set(_sides(cases[i])))))
-    kinds = dict[tuple[int, ...], list[int]]()  # without a mask, and with one of so many axes
+    kinds = dict[tuple[int, ...], list[int]]()  # by axes: of the first input, and of masks, where there are any
     for i in usable:
         given = cases[i].inputs
         masks = (value for value in given if value is None or (isinstance(value, np.ndarray) and value.dtype == bool))
-        kinds.setdefault(tuple(0 if mask is None else mask.ndim for mask in masks), []).append(i)
+        of_masks = (0 if mask is None else mask.ndim for mask in masks)
+        kinds.setdefault((np.ndim(given[0]) if isinstance(given[0], np.ndarray) else 0, *of_masks), []).append(i)
     return [i for alike in list(kinds.values())[:MAX_KINDS] for i in alike[:MAX_CASES]]
 
 
@@ -278,125 +286,6 @@ def _right_answer(comparison: Comparison, i: int, inputs: Sequence[Any], weights
     except Exception:  # these inputs may make no sense
         return None
     return as_arrays(answer) if shapes(answer) == comparison.trial.shapes(i) else None
-
-
-# --- Sizes -------------------------------------------------------------------------------------------------------
-
-
-def locate(comparison: Comparison) -> str:
-    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said."""
-    if _has_other_reasons(comparison):
-        return ""
-    trial, axes = comparison.trial, comparison.trial.exercise.axes
-    drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
-    sets = [case.sizes for case in trial.cases if case.sizes is not None]
-    wrong = [not comparison.right[i] for i in drawn]
-    limits = (
-        location.from_on(name, least)
-        for name, sizes, right, wrong_at in location.limits(axes, sets, wrong)
-        if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
-    )
-    guesses = itertools.chain(limits, location.found(axes, sets, wrong))
-    for where in itertools.islice(guesses, MAX_GUESSES):
-        further = location.further(axes, where, sets)
-        if not further:
-            continue
-        if _just_there(trial, where, further):
-            return where.words
-    return ""
-
-
-def _has_other_reasons(comparison: Comparison) -> bool:
-    """Whether there is more to it than the sizes that are drawn.
-
-    So it is where a case that has not been drawn raises another error, or comes out otherwise than all that are drawn
-    for its criterion; where some with other axes, such as none in front, are right and others wrong; and where what
-    counts as right is nearly as far off as what does not.
-    """
-    raised = {
-        (case.sizes is not None, outcome.error.type)
-        for case, outcome in zip(comparison.cases, comparison.run.outcomes, strict=True)
-        if outcome.error
-    }
-    if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
-        return True
-    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
-    others = {comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual}
-    if len(others) > 1 or _right_by_tolerance(comparison):
-        return True
-    of_tag: dict[tuple[str, bool], set[bool]] = {}  # of each criterion, what becomes of drawn cases, and of the others
-    for case, right in zip(comparison.cases, comparison.right, strict=True):
-        of_tag.setdefault((case.tag, case.sizes is not None), set()).add(right)
-    return any(
-        len(all_drawn := of_tag.get((tag, True), set())) == 1 and found - all_drawn
-        for (tag, drawn), found in of_tag.items()
-        if not drawn
-    )
-
-
-def _axes(case: Case) -> tuple[int, ...]:
-    """How many axes each array of a case has, but for masks."""
-    given = (value for value in case.inputs if isinstance(value, np.ndarray) and value.dtype != bool)
-    return tuple(value.ndim for value in given)
-
-
-def _right_by_tolerance(comparison: Comparison) -> bool:
-    """Whether something that counts as right is nearly as far off as something that does not."""
-    gaps: tuple[list[float], list[float]] = [], []  # of what is wrong, and of what is right
-    for i in _comparable(comparison):
-        outputs, expected = comparison.run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
-        pairs = [(got.astype(float), part.astype(float)) for got, part in zip(outputs, expected, strict=True)]
-        gap = max(largest(got - part) / max(1e-3, largest(part)) for got, part in pairs)
-        gaps[comparison.right[i]].append(gap if np.isfinite(gap) else np.inf)
-    return max(gaps[True], default=0.0) > NEARLY * min(gaps[False], default=np.inf)
-
-
-def _just_there(trial: Trial, where: location.Where, sets: list[Sizes]) -> bool:
-    """Whether the code goes wrong at those of these sizes of which `where` holds, and at no other.
-
-    Where it should and does not, that may be luck, as where the likeliest token is the same: it is drawn anew.
-    """
-    right = _right_at(trial, sets)
-    if len(right) != len(sets) or not all(r or where.holds(sizes) for r, sizes in zip(right, sets, strict=True)):
-        return False
-    lucky = [sizes for sizes, is_right in zip(sets, right, strict=True) if is_right and where.holds(sizes)]
-    for _ in range(MAX_DRAWN_ANEW):
-        if not lucky:
-            break
-        lucky = [sizes for sizes, is_right in zip(lucky, _right_at(trial, lucky), strict=True) if is_right]
-    return not lucky
-
-
-def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
-    """The least size of an axis from which on these sizes go wrong, by halving; None where it is not for that axis."""
-    trial, axes = comparison.trial, comparison.trial.exercise.axes
-
-    def is_right(value: int) -> bool | None:
-        other = location.changed(axes, sizes, name, value)
-        return _right_at(trial, [other]) == [True] if other else None
-
-    if not is_right(right):
-        return None
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        match is_right(middle):
-            case True:
-                right = middle
-            case False:
-                wrong = middle
-            case None:
-                return None
-    return wrong if is_right(wrong + 1) is False else None
-
-
-def _right_at(trial: Trial, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Whether the code is right in further cases of these sizes; nothing where no object can be built for them."""
-    cases = [trial.exercise.of(sizes, trial.rng) for sizes in sets]
-    other = Trial.of(trial.exercise, trial.ask, cases, trial.rng)
-    description = describe(other)
-    if not isinstance(description, Description):
-        return []
-    return list(compare(call(other, description, description.parameters)).right)
 
 
 # --- The way to the result ---------------------------------------------------------------------------------------
@@ -459,15 +348,16 @@ def _stages_found(comparison: Comparison, i: int, stages: dict[str, bool]) -> st
     """The stages up to which the student's code comes, as a sentence."""
     reached, names = _reached(stages), list(stages)
     computed = [name for name, found in stages.items() if found]
-    beginning = f"Your code computes {relations.listed(computed)} as it should; " if computed else ""
+    beginning = f"Your code computes the numbers of {relations.listed(computed)}; " if computed else ""
     if reached == len(names):
-        return f"{beginning}what goes wrong comes after that."
+        return f"{beginning}what goes wrong is where they stand, or comes after that."
     parameters = comparison.run.parameters[i]
     if not computed and any(
         tensor.dim() > 1 and not name.endswith("weight") for name, (_, tensor) in parameters.items()
     ):
         return ""  # a bare matrix may be meant either way round
-    return capitalised(f"{beginning}nothing that {'it' if computed else 'your code'} computes equals {names[reached]}.")
+    missing = f"those of {names[reached]} it computes nowhere" if computed else ""
+    return capitalised(f"{beginning}{missing or f'nothing that your code computes equals {names[reached]}'}.")
 
 
 def _uses_all(comparison: Comparison, i: int, weights: Weights) -> bool:

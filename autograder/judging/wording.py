@@ -13,9 +13,12 @@ def difference(error: StudentError | None) -> str:
     """What a call does that it did not do before, as the end of a sentence."""
     if error is None:
         return "gives a different result"
-    if error.type == probe.TOO_SLOW:
-        return f"does not end within {error.message} s"
-    return f"raises {error.type}: {gist(error.message)}"
+    return f"{trouble(error)}{'' if error.type == probe.TOO_SLOW else f': {gist(error.message)}'}"
+
+
+def trouble(error: StudentError) -> str:
+    """What a call does instead of coming to a result, as the end of a sentence."""
+    return f"does not end within {error.message} s" if error.type == probe.TOO_SLOW else f"raises {error.type}"
 
 
 def gist(message: str) -> str:

@@ -1,0 +1,79 @@
+"""Which numbers of the inputs the wrong results depend on, where the right ones do not, or the other way round."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from autograder import probe
+from autograder.judging.comparing import Comparison, gradients, largest, leaves, shapes
+
+Reached = list[tuple[np.ndarray, np.ndarray]]  # of each case: where a gradient arrives, and where one should
+PLACES = tuple((axis, at) for axis in (-2, -1, 0) for at in (0, -1, 1, -2))
+
+
+def by_gradients(comparison: Comparison) -> Iterator[str]:
+    """Of each input, where in all wrong results a gradient arrives that should not, or none that should.
+
+    Sentences without their ends. What is said of a gradient holds of any code: a result may depend on a number and its
+    gradient be 0 all the same.
+    """
+    reached: dict[str, Reached] = {}
+    for i, answer in enumerate(comparison.expected):
+        run, cotangents = comparison.run, comparison.trial.cotangents[i]
+        outcome = run.outcomes[i]
+        if comparison.right[i] or comparison.cases[i].dtype != "float64" or answer is None or cotangents is None:
+            continue
+        if shapes(answer) != outcome.shapes or outcome.input_gradients is None or outcome.backward_error:
+            return
+        given = {name: leaf for name, leaf in leaves(run, i).items() if name not in run.parameters[i]}
+        pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
+        if not pairs or not given:
+            return
+        total, found = probe.weighted(pairs), gradients(run, i)
+        wanted = torch.autograd.grad(total, [*given.values()], allow_unused=True, retain_graph=True)
+        for (name, leaf), right in zip(given.items(), wanted, strict=True):
+            got = found.get(name)
+            both = (
+                np.zeros(leaf.shape) if got is None else got,
+                np.zeros(leaf.shape) if right is None else right.numpy(),
+            )
+            if both[0].shape == both[1].shape:
+                reached.setdefault(name, []).append((_other_than_0(both[0]), _other_than_0(both[1])))
+    for name, cases in reached.items():
+        if len(cases) > 1:
+            yield from _said(name, cases)
+
+
+def _other_than_0(gradient: np.ndarray) -> np.ndarray:
+    return ~(np.abs(gradient) <= 1e-12 * largest(gradient))
+
+
+def _said(name: str, cases: Reached) -> Iterator[str]:
+    """What all cases have in common for one input."""
+    if all((got & ~right).any() for got, right in cases):
+        if at := _place([(got & ~right, got, right) for got, right in cases]):
+            yield f"A gradient reaches `{name}{at}`, which should get none"
+        elif all(right.any() for _, right in cases):
+            yield f"A gradient reaches numbers of `{name}` that should get none"
+    if all((right & ~got).any() for got, right in cases):
+        if at := _place([(right & ~got, right, got) for got, right in cases]):
+            yield f"In the wrong cases no gradient reaches `{name}{at}`"
+        elif all(got.any() for got, _ in cases):
+            yield f"In the wrong cases no gradient reaches some numbers of `{name}`"
+
+
+def _place(cases: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
+    """One index along an axis, in code, to which the first arrays are confined, and at which the last are False."""
+    for axis, at in PLACES:
+        lengths = [only.shape[axis] if only.ndim >= max(1, -axis) else 0 for only, _, _ in cases]
+        if min(lengths) < 2 or max(lengths) < 3:  # of two, the first is the last but one
+            continue
+        if all(_confined(only, there, nowhere, axis, at) for only, there, nowhere in cases):
+            return f"[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]"
+    return ""
+
+
+def _confined(only: np.ndarray, there: np.ndarray, nowhere: np.ndarray, axis: int, at: int) -> bool:
+    here, rest = only.take(at, axis), np.delete(only, at, axis)
+    return bool(here.any()) and not rest.any() and not nowhere.take(at, axis).any() and bool(there.any())

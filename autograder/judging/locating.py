@@ -1,0 +1,152 @@
+"""At which sizes a student's code goes wrong, where it is right at all others: said only once it has been tried."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograder import location
+from autograder.covering import Sizes
+from autograder.exercise import Case
+from autograder.judging.asking import Description, Trial, call, describe
+from autograder.judging.comparing import Comparison, as_arrays, largest
+from autograder.judging.matching import compare
+from autograder.judging.observing import comparable
+from autograder.judging.repeating import Repetition
+
+MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
+NEARLY = 0.1  # of the gap of what is wrong: what is right should be much closer
+MAX_GUESSES = 3  # at which sizes the code goes wrong
+
+
+def locate(comparison: Comparison, repetition: Repetition) -> str:
+    """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
+
+    A sentence without its end. It claims no more than was tried: cases with other axes, which name no sizes, are left
+    out of it, and what differs when calls are made again is added.
+    """
+    if _has_other_reasons(comparison):
+        return ""
+    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
+    others = [case for case in comparison.cases if _axes(case) not in usual]
+    count = next(iter(usual))[:1] if others and len(usual) == 1 else ()
+    tried = "Of all sizes that were tried" + "".join(f" for an input of {n_axes} axes" for n_axes in count)
+    again = (*repetition.unsteady.values(), *repetition.conditions)
+    if where := _where(comparison):
+        return f"{tried}, it goes wrong where {where}{f'; {again[0]}' if again else ', and only there'}"
+    return ""
+
+
+def _where(comparison: Comparison) -> str:
+    """What holds of all sizes at which the code goes wrong, and of no other."""
+    trial, axes = comparison.trial, comparison.trial.exercise.axes
+    drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
+    sets = [case.sizes for case in trial.cases if case.sizes is not None]
+    wrong = [not comparison.right[i] for i in drawn]
+    limits = (
+        location.from_on(name, least)
+        for name, sizes, right, wrong_at in location.limits(axes, sets, wrong)
+        if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
+    )
+    guesses = itertools.chain(limits, location.found(axes, sets, wrong))
+    for where in itertools.islice(guesses, MAX_GUESSES):
+        further = location.further(axes, where, sets)
+        if not further:
+            continue
+        if _just_there(trial, where, further):
+            return where.words
+    return ""
+
+
+def _has_other_reasons(comparison: Comparison) -> bool:
+    """Whether there is more to it than the sizes that are drawn.
+
+    So it is where a case that has not been drawn raises another error, or comes out otherwise than all that are drawn
+    for its criterion; where one with other axes, such as none in front, is wrong; and where what
+    counts as right is nearly as far off as what does not.
+    """
+    raised = {
+        (case.sizes is not None, outcome.error.type)
+        for case, outcome in zip(comparison.cases, comparison.run.outcomes, strict=True)
+        if outcome.error
+    }
+    if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
+        return True
+    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
+    others = [comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual]
+    if not all(others) or _right_by_tolerance(comparison):
+        return True
+    of_tag: dict[tuple[str, bool], set[bool]] = {}  # of each criterion, what becomes of drawn cases, and of the others
+    for case, right in zip(comparison.cases, comparison.right, strict=True):
+        of_tag.setdefault((case.tag, case.sizes is not None), set()).add(right)
+    return any(
+        len(all_drawn := of_tag.get((tag, True), set())) == 1 and found - all_drawn
+        for (tag, drawn), found in of_tag.items()
+        if not drawn
+    )
+
+
+def _axes(case: Case) -> tuple[int, ...]:
+    """How many axes each array of a case has, but for masks."""
+    given = (value for value in case.inputs if isinstance(value, np.ndarray) and value.dtype != bool)
+    return tuple(value.ndim for value in given)
+
+
+def _right_by_tolerance(comparison: Comparison) -> bool:
+    """Whether something that counts as right is nearly as far off as something that does not."""
+    gaps: tuple[list[float], list[float]] = [], []  # of what is wrong, and of what is right
+    for i in comparable(comparison):
+        outputs, expected = comparison.run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
+        pairs = [(got.astype(float), part.astype(float)) for got, part in zip(outputs, expected, strict=True)]
+        gap = max(largest(got - part) / max(1e-3, largest(part)) for got, part in pairs)
+        gaps[comparison.right[i]].append(gap if np.isfinite(gap) else np.inf)
+    return max(gaps[True], default=0.0) > NEARLY * min(gaps[False], default=np.inf)
+
+
+def _just_there(trial: Trial, where: location.Where, sets: list[Sizes]) -> bool:
+    """Whether the code goes wrong at those of these sizes of which `where` holds, and at no other.
+
+    Where it should and does not, that may be luck, as where the likeliest token is the same: it is drawn anew.
+    """
+    right = _right_at(trial, sets)
+    if len(right) != len(sets) or not all(r or where.holds(sizes) for r, sizes in zip(right, sets, strict=True)):
+        return False
+    lucky = [sizes for sizes, is_right in zip(sets, right, strict=True) if is_right and where.holds(sizes)]
+    for _ in range(MAX_DRAWN_ANEW):
+        if not lucky:
+            break
+        lucky = [sizes for sizes, is_right in zip(lucky, _right_at(trial, lucky), strict=True) if is_right]
+    return not lucky
+
+
+def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
+    """The least size of an axis from which on these sizes go wrong, by halving; None where it is not for that axis."""
+    trial, axes = comparison.trial, comparison.trial.exercise.axes
+
+    def is_right(value: int) -> bool | None:
+        other = location.changed(axes, sizes, name, value)
+        return _right_at(trial, [other]) == [True] if other else None
+
+    if not is_right(right):
+        return None
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        match is_right(middle):
+            case True:
+                right = middle
+            case False:
+                wrong = middle
+            case None:
+                return None
+    return wrong if is_right(wrong + 1) is False else None
+
+
+def _right_at(trial: Trial, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Whether the code is right in further cases of these sizes; nothing where no object can be built for them."""
+    cases = [trial.exercise.of(sizes, trial.rng) for sizes in sets]
+    other = Trial.of(trial.exercise, trial.ask, cases, trial.rng)
+    description = describe(other)
+    if not isinstance(description, Description):
+        return []
+    return list(compare(call(other, description, description.parameters)).right)
