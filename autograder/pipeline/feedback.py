@@ -36,6 +36,7 @@ from autograder.pipeline.unit import Say, Units, of_the_grader
 
 HERE = files("autograder.pipeline")
 HTML = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+HTML.filters["breakable"] = markup.breakable
 PAGE, INDEX_PAGE = (
     HTML.from_string(HERE.joinpath(f"{name}.html.j2").read_text(encoding="utf-8")) for name in ("feedback", "index")
 )

@@ -21,7 +21,7 @@ from latex2mathml.converter import convert_to_element
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from nbconvert.filters import ansi2html
 from PIL import Image
 
@@ -107,6 +107,11 @@ def contained(inside: str) -> Markup:
 
 
 # --- Plain text --------------------------------------------------------------------------------------------------
+
+
+def breakable(name: str) -> Markup:
+    """A name that a narrow column breaks after its underscores."""
+    return Markup("_<wbr>").join(map(escape, name.split("_")))
 
 
 def text(printed: str, allowance: Allowance, end: bool = False) -> Markup:

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from autograder.course import course_of
 from autograder.pipeline.files import replacing
+from autograder.pipeline.markup import breakable
 from autograder.pipeline.texts import in_table
 from autograder.report import findings
 from autograder.report.findings import Findings, Mistaken
@@ -39,7 +40,7 @@ def _marked(text: str) -> Markup:
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
-ENVIRONMENT.filters["marked"] = _marked
+ENVIRONMENT.filters |= {"marked": _marked, "breakable": breakable}
 PAGE = ENVIRONMENT.from_string(HERE.joinpath("page.html.j2").read_text(encoding="utf-8"))
 STYLE = Markup(HERE.joinpath("page.css").read_text(encoding="utf-8"))
 
