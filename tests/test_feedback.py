@@ -11,7 +11,6 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import nbformat
 import numpy as np
@@ -373,97 +372,6 @@ def test_nothing_leaves_its_cell(browser: Browser, tmp_path: Path, attack: str, 
     assert attacked.outside["width"] == width
     assert len(attacked.looks) == len(harmless.looks) > 2
     assert all(map(alike, attacked.looks, harmless.looks))
-
-
-def graded_page(folder: Path, lab: str, name: str, score: str) -> Path:
-    path = folder / lab / f"{name}.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'<h1>{name} <span class="score">(Score: {score})</span></h1></html>', encoding="utf-8")
-    return path
-
-
-def test_a_student_has_one_list_of_all_pages(tmp_path: Path) -> None:
-    student = tmp_path / "Zoë <b>"
-    graded_page(student, "lab1", "masks", "3.5 / 8.0")
-    graded_page(student, "lab2", "a & b", "-1.0 / 5.0")
-    (student / "lab2" / "part.html").write_text("cut off", encoding="utf-8")
-    write_index(student)
-    index = student / "index.html"
-    text = index.read_text(encoding="utf-8")
-    assert "<b>" not in text
-    (policy,) = (a["content"] for _, a in Parsed(text, whole=False).elements if a.get("http-equiv"))
-    assert policy.startswith("default-src 'none'") and "script" not in policy
-    rows = [words(row).strip() for row in re.sub("</t[hd]>", " ", text).split("<tr>")[2:]]
-    assert rows == ["lab1 masks 3.5 8.0", "lab2 a & b -1.0 5.0", "lab2 part – –", "Sum 2.5 13.0"]
-    links = re.findall('href="([^"]*)"', text)
-    assert all((student / unquote(link)).is_file() for link in links) and len(links) == 3
-
-
-def test_a_list_is_written_again_where_a_page_is_new_or_gone(tmp_path: Path) -> None:
-    first, index = graded_page(tmp_path, "lab1", "masks", "3.5 / 8.0"), tmp_path / "index.html"
-    write_index(tmp_path)
-    os.utime(first, ns=(1, 1))
-    index.chmod(0o444)
-    before = index.stat().st_mtime_ns
-    write_index(tmp_path)
-    assert index.stat().st_mtime_ns == before
-    graded_page(tmp_path, "lab1", "masks", "4.5 / 8.0")
-    os.utime(first, ns=(before + 10**9,) * 2)
-    write_index(tmp_path)
-    assert "4.5" in index.read_text(encoding="utf-8")
-    graded_page(tmp_path, "lab2", "heads", "1.0 / 2.0")
-    write_index(tmp_path)
-    assert "heads" in index.read_text(encoding="utf-8")
-    first.unlink()
-    write_index(tmp_path)
-    assert "masks" not in index.read_text(encoding="utf-8")
-    (tmp_path / "lab2" / "heads.html").unlink()
-    write_index(tmp_path)
-    assert not index.exists()
-
-
-def test_an_index_that_a_full_disk_cut_off_is_written_anew(tmp_path: Path) -> None:
-    graded_page(tmp_path, "lab1", "masks", "3.5 / 8.0")
-    write_index(tmp_path)
-    index = tmp_path / "index.html"
-    whole = index.read_bytes()
-    for cut_off in (whole[:-20], "…".encode()[:2]):
-        index.write_bytes(cut_off)
-        write_index(tmp_path)
-        assert index.read_bytes() == whole
-
-
-# Words that stand on more than one line; a name has words between its underscores.
-BROKEN_WORDS = r"""() => {
-    const found = [];
-    const texts = document.createTreeWalker(document.querySelector('table'), NodeFilter.SHOW_TEXT);
-    for (let text; (text = texts.nextNode()); )
-        for (const word of text.data.matchAll(/[^\s_]+/g)) {
-            const range = document.createRange();
-            range.setStart(text, word.index);
-            range.setEnd(text, word.index + word[0].length);
-            if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) found.push(word[0]);
-        }
-    return found;
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_list_of_pages_can_be_read_on_a_phone(browser: Browser, tmp_path: Path, scheme: str) -> None:
-    for lab in ("lab02_multi_head", "lab03_positional_encoding"):
-        graded_page(tmp_path, lab, lab[6:], "3.5 / 13.0, 3.0 not graded yet")
-    write_index(tmp_path)
-    tab = browser.new_page(viewport={"width": 380, "height": 800}, color_scheme=scheme)
-    try:
-        tab.goto((tmp_path / "index.html").as_uri())
-        assert tab.evaluate("document.documentElement.scrollWidth") == 380
-        assert tab.evaluate(BROKEN_WORDS) == []
-        found = Axe().run(tab, options={"runOnly": ["wcag2a", "wcag2aa"]})
-        assert found.violations_count == 0, found.generate_report()
-        tab.get_by_role("link", name="multi_head").click()
-        assert "Score: 3.5" in tab.content()
-    finally:
-        tab.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

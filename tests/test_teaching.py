@@ -451,6 +451,8 @@ def test_a_term(tmp_path: Path) -> None:
     assert [row["score"] for row in grades(course)] == ["10.0", "9.0", "0.0", ""]
     page = (course / "feedback" / "ben" / lab / "softmax.html").read_text(encoding="utf-8")
     assert "(Score: 9.0 / 10.0)" in page and "Late submission penalty (Score: -1.0)" in page
+    assert "Ma (ben), lab1_softmax" in page
+    assert "Feedback for Ma (ben)" in (course / "feedback" / "ben" / "index.html").read_text(encoding="utf-8")
     (course / "extensions.csv").write_text(f"student,lab,until\nben,{lab},2026-11-24 12:00 UTC\n")
     said = command(course, "grade", *how)
     assert "graded again" not in said and re.search(r"ben +10\.00 of 10\n", said), said

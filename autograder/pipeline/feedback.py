@@ -31,6 +31,7 @@ from autograder.pipeline import markup
 from autograder.pipeline.cells import is_check
 from autograder.pipeline.execute import unseeded
 from autograder.pipeline.markup import Allowance
+from autograder.pipeline.people import called
 from autograder.pipeline.turns import take_turns
 from autograder.pipeline.unit import Say, Units, of_the_grader
 
@@ -110,7 +111,7 @@ class FeedbackExporter(Exporter):
 
 
 class ReadGrades(GetGrades):
-    """nbgrader's GetGrades, which also says what has no score yet: a cell's is None then, and not 0."""
+    """nbgrader's GetGrades, which also says who a student is, and what has no score yet: None then, and not 0."""
 
     def _get_score(self, cell: NotebookNode, resources: Any) -> None:
         super()._get_score(cell, resources)
@@ -124,6 +125,7 @@ class ReadGrades(GetGrades):
         with self.gradebook:  # also of cells that are not on the page
             of: Any = self.gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
             resources["nbgrader"]["ungraded"] = sum(grade.max_score for grade in of.grades if has_no_score(grade))
+            resources["nbgrader"]["called"] = called(of.student)
         return nb, resources
 
 
@@ -148,18 +150,21 @@ def score_shown(path: Path) -> tuple[float | None, float]:
     return score, ungraded
 
 
-def write_index(folder: Path) -> None:
+def write_index(folder: Path, student: str = "") -> None:
     """Write a student's index: all feedback pages, with their scores. One that is newer than all of them is left alone.
 
     Args:
         folder: the student's, with a folder for each lab.
+        student: what they are called; "" for the folder's name.
     """
+    heading = Markup("<h1>Feedback for {}</h1>").format(student := student or folder.name)
     pages = sorted(page for page in folder.glob("*/*.html") if page.is_file())
     links = [quote(page.relative_to(folder).as_posix()) for page in pages]
     index = folder / INDEX
     if is_whole(index):
-        listed = LINK.findall(index.read_text(encoding="utf-8"))
-        if listed == links and all(page.stat().st_mtime_ns < index.stat().st_mtime_ns for page in pages):
+        text = index.read_text(encoding="utf-8")
+        newest = all(page.stat().st_mtime_ns < index.stat().st_mtime_ns for page in pages)
+        if heading in text and LINK.findall(text) == links and newest:
             return
     index.unlink(missing_ok=True)
     if pages:
@@ -172,7 +177,7 @@ def write_index(folder: Path) -> None:
             )
             for page, link in zip(pages, links, strict=True)
         ]
-        text = INDEX_PAGE.render(student=folder.name, pages=shown, points=_points, style=STYLE)
+        text = INDEX_PAGE.render(student=student, heading=heading, pages=shown, points=_points, style=STYLE)
         index.write_text(text, encoding="utf-8")
 
 

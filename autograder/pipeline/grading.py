@@ -26,6 +26,7 @@ from autograder.pipeline.course import STATE, Failed, configuration, in_short, n
 from autograder.pipeline.feedback import write_index
 from autograder.pipeline.journal import Journal
 from autograder.pipeline.parcel import unpack
+from autograder.pipeline.people import called
 from autograder.pipeline.plan import Plan
 from autograder.pipeline.recorded import verdicts
 from autograder.pipeline.standing import Standing, handed_in, standings, submitted
@@ -128,8 +129,9 @@ def grade(
             for lab, (most, standings) in of_labs.items():
                 counted[lab], without = listing.scores(course, lab, most, standings, voice.say, known[lab])
                 missing += [f"{student}, {lab}" for student in without]
+            students = tried(lambda: _students(database), course, voice.warn)
             for folder in (course / "feedback").glob("*/"):
-                write_index(folder)
+                write_index(folder, students.get(folder.name, ""))
     except SQLAlchemyError as problem:
         why = in_short(problem)
         raise Failed(f"The gradebook cannot be used ({why}). The next run takes up what is missing.") from problem
@@ -262,6 +264,12 @@ def _standings(course: Path, config: Config, chosen: list[str], warn: Say) -> di
     for lab in sorted(anew):
         nbgrader(course, "generate_feedback", lab, quiet=True)
     return look() if anew else of_labs
+
+
+def _students(database: str) -> dict[str, str]:
+    """What everybody in the gradebook is called."""
+    with Gradebook(database) as gradebook:
+        return {str(student.id): called(student) for student in gradebook.students}
 
 
 def _export(course: Path, database: str, warn: Say) -> None:

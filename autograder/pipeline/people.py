@@ -178,6 +178,17 @@ def enrol(gradebook: Gradebook, path: Path, say: Callable[[str], None] = lambda 
     return list(seen.values())
 
 
+def whole_name(first: str | None, last: str | None) -> str:
+    """A first and a last name as one; "" where the gradebook has neither."""
+    return printable(" ".join(filter(None, (first, last))))
+
+
+def called(student: Any) -> str:
+    """What a student of the gradebook is called: "Ada Lovelace (ada)", or the login alone where there is no name."""
+    name, login = whole_name(student.first_name, student.last_name), printable(student.id)
+    return f"{name} ({login})" if name else login
+
+
 class Class:
     """Finds the student that another file means: by id, by the LMS's number, by e-mail address, or by name.
 

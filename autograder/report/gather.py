@@ -20,6 +20,7 @@ from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, configuration, in_short
 from autograder.pipeline.integrity import SaveIntegrityNote
 from autograder.pipeline.journal import Journal
+from autograder.pipeline.people import whole_name
 from autograder.pipeline.recorded import recorded
 from autograder.pipeline.texts import how_many, printable
 
@@ -213,4 +214,4 @@ def _students(connection: Connection) -> dict[str, str]:
     """Everybody in the gradebook, with the name to show."""
     student = Base.metadata.tables["student"].c
     rows = connection.execute(select(student.id, student.first_name, student.last_name))
-    return {key: printable(" ".join(filter(None, (first, last))) or key) for key, first, last in rows}
+    return {key: whole_name(first, last) or printable(key) for key, first, last in rows}
