@@ -273,6 +273,16 @@ def test_not_handed_in_not_graded_and_no_points_are_three_things(course: Path) -
     assert rows["lab1", "dan"]["last_name"] == 'Müller, "Dan"'
 
 
+def test_times_say_that_they_are_in_utc(course: Path) -> None:
+    give(course, "ann", 5.0, hours_late=1.5)
+    hand_in(course, "ben")
+    due(course, DUE)
+    rows = exported(course, policy())
+    assert rows["lab1", "ann"]["duedate"] == rows["lab1", "ben"]["duedate"] == "2026-11-22 12:00:00+00:00"
+    assert rows["lab1", "ann"]["timestamp"] == "2026-11-22 13:30:00+00:00" and rows["lab1", "ben"]["timestamp"] == ""
+    assert {"duedate", "timestamp"} < {*rows["lab1", "ann"]}, "nbgrader's names"
+
+
 def test_points_that_nobody_has_given_yet_are_told_apart_from_none(course: Path) -> None:
     give(course, "ann", None)
     give(course, "ben", 0.0)

@@ -3,6 +3,7 @@
 import csv
 import functools
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class QuotedExport(CsvExportPlugin):
 
     `status` is one of graded, graded in part (`ungraded` points are still to be given by hand), not graded and not
     handed in; only the first two have a score. Penalties for being late follow due dates and extensions as they are
-    now. Texts are quoted, and nothing is a spreadsheet's formula.
+    now. Times say that they are in UTC. Texts are quoted, and nothing is a spreadsheet's formula.
     """
 
     def export(self, gradebook: nbgrader.api.Gradebook) -> None:
@@ -77,8 +78,8 @@ class QuotedExport(CsvExportPlugin):
                 row = {name: getattr(person, name, None) for name in ("last_name", "first_name", "email")}
                 row |= {
                     "assignment": lab,
-                    "duedate": standing.due or assignment.duedate,
-                    "timestamp": standing.handed_in,
+                    "duedate": _in_utc(standing.due or assignment.duedate),
+                    "timestamp": _in_utc(standing.handed_in),
                     "student_id": listed(standing.student),
                     "raw_score": standing.raw,
                     "late_submission_penalty": standing.penalty,
@@ -90,3 +91,8 @@ class QuotedExport(CsvExportPlugin):
                 table.writerow({name: in_table(value) for name, value in row.items()})
         with replacing(Path(self.to or "grades.csv")) as part:
             part.write_text(text.getvalue(), encoding="utf-8")
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    """A time as the gradebook keeps it, with the zone that it is meant in: "2026-11-22 12:00:00+00:00"."""
+    return time and time.replace(tzinfo=UTC)
