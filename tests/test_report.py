@@ -88,6 +88,33 @@ def test_what_most_need_comes_first(found: Findings) -> None:
     )
 
 
+def test_a_card_parts_the_mistakes_that_its_section_is_about_from_the_others() -> None:
+    """Else it seems that to teach the section again would mend what has no name, too."""
+    lab = Lab("lab01", "Lab 1 · One", {"mask": 6.0, "root": 4.0}, [{}, {}])
+    for i, mistake in enumerate(("no mask", "no axes", "no axes", "")):
+        mask = check(0.5, mistake) if mistake else check(0.0, in_short="too slow")
+        lab.handed_in[f"s{i}"] = hand_in(mask=mask, root=check(0.5, "no mask" if i else "no axes"))
+    sections = {("root", "no mask"): "Lecture 2", ("root", ""): "Lecture 1"}
+    of = Class([lab], {})
+    found = find(of, lambda exercise, title: sections.get((exercise, title), sections.get((exercise, ""), "Lecture 2")))
+    shown = {
+        one.section: [[(mistake.exercise, mistake.title) for mistake in part] for part in one.parts]
+        for one in found.again
+    }
+    # That of the mask is about masks: the one about no mask is named for it in the other exercise.
+    treated, exercise = [("root", "no mask"), ("mask", "no mask")], [("mask", "no axes"), ("mask", "too slow")]
+    assert shown == {"Lecture 2": [treated, exercise]}
+    page = html(found)
+    assert page.index("no mask") < page.index("No section is named for these") < page.index("no axes")
+    assert {row["mistake"]: row["section_is_on"] for row in tables(found)["mistakes"]} == {
+        "no mask": "the mistake",
+        "no axes": "the exercise",
+        "too slow": "the exercise",
+    }
+    (only,) = find(of).again[:1]
+    assert only.parts[1] == [] and "No section" not in html(find(of)), "of a course that names no sections"
+
+
 def test_mistakes_are_counted_as_they_are_now_and_as_they_were(found: Findings) -> None:
     by_title = {(one.exercise, one.title): one for one in found.mistakes}
     root = by_title["root", "no root"]

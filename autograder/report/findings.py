@@ -1,9 +1,10 @@
 """What a class's hand-ins say: what to teach again, and who needs a word."""
 
+import functools
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class Mistaken:
         now, ever: the students who show it in their last hand-in, and in any.
         of: how many handed in the lab.
         judged: whether there were results to be judged: a name that is not defined says nothing of what to teach.
+        treated: whether the section is named for this mistake, and not only for what the exercise is about.
     """
 
     lab: Lab
@@ -40,6 +42,7 @@ class Mistaken:
     ever: list[str]
     of: int
     judged: bool = True
+    treated: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class Again:
     students: list[str]
     of: int
     mistakes: list[Mistaken]
+
+    @property
+    def parts(self) -> tuple[list[Mistaken], list[Mistaken]]:
+        """The mistakes for which the section is named, and those for whose exercise only."""
+        untreated = [one for one in self.mistakes if one.section and not one.treated]
+        return [one for one in self.mistakes if one not in untreated], untreated
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,10 @@ def find(
         taught: says which section of a lecture treats a mistake; the exercise as a whole where its title is "".
         say: called with a line before what takes seconds.
     """
+    taught = functools.cache(taught)
+    exercises = [exercise for lab in of.labs for exercise in lab.exercises]
     mistakes = [one for lab in of.labs for exercise in lab.exercises for one in _mistaken(lab, exercise, taught)]
+    mistakes = [replace(one, treated=_treated(one, exercises, taught)) for one in mistakes]
     mistakes.sort(key=lambda one: (-len(one.now), -len(one.ever), one.lab.name, one.title))
     handed_in = {student for lab in of.labs for student in lab.handed_in}
     groups: list[tuple[Lab, Group]] = []
@@ -185,6 +197,11 @@ def _mistaken(lab: Lab, exercise: str, taught: Taught) -> list[Mistaken]:
             )
         )
     return found
+
+
+def _treated(mistake: Mistaken, exercises: list[str], taught: Taught) -> bool:
+    """Whether one of the exercises, in which the same mistake may be made, names the section for it."""
+    return any(taught(one, mistake.title) == mistake.section != taught(one, "") for one in exercises)
 
 
 def _again(mistakes: list[Mistaken], taught: Taught) -> list[Again]:

@@ -126,6 +126,7 @@ def tables(found: Findings) -> dict[str, list[dict[str, Any]]]:
             "of": one.of,
             "after_each_hand_in": " ".join(map(str, one.after)),
             "section": one.section,
+            "section_is_on": "" if not one.section else "the mistake" if one.treated else "the exercise",
             "who_now": " ".join(one.now),
         }
         for one in found.mistakes
