@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     lab = commands.add_parser(
         "lab",
         help="open the course in JupyterLab; Ctrl-C stops it",
-        epilog="Further arguments go to JupyterLab as they are.",
+        epilog="Further arguments go to JupyterLab as they are, such as --debug, with which it logs everything.",
     )
     lab.add_argument("--port", type=int, help="the port to use; when it is taken, the next free one")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")

@@ -1,5 +1,6 @@
 """Starts the course's JupyterLab: configured, and with nothing written into the user's home folder."""
 
+import logging
 import os
 import shutil
 import sys
@@ -138,6 +139,11 @@ def running(course: Path, runtime: Path) -> dict[str, Any] | None:
     return None
 
 
+def _address(server: dict[str, Any], page: str) -> str:
+    """The address that opens a page of a running server, as Jupyter describes it."""
+    return f"{server['url'].rstrip('/')}{page}?token={server['token']}"
+
+
 def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] = (), instructor: bool = False) -> None:
     """Start JupyterLab on the course's first notebook and stay until it is stopped.
 
@@ -166,7 +172,7 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
 
     runtime = Path(os.environ["JUPYTER_RUNTIME_DIR"])
     if not hub and (server := running(course, runtime)):
-        print(f"JupyterLab is running for this folder already:\n    {server['url']}lab?token={server['token']}")
+        print(f"JupyterLab is running for this folder already:\n    {_address(server, '/lab')}")
         print("To start it anew, stop it first: Ctrl-C in its terminal, or File > Shut Down in JupyterLab.")
         if browser:  # the page that Jupyter opens itself: it keeps the token out of the list of processes
             webbrowser.open((runtime / f"jpserver-{server['pid']}-open.html").as_uri())
@@ -200,7 +206,14 @@ def start(port: int | None = None, browser: bool = True, more: tuple[str, ...] =
     else:
         from jupyterlab.labapp import LabApp
 
-        LabApp.launch_instance([*arguments, *more])
+        # Of what Jupyter has to say, a student needs what follows, and the warnings and errors.
+        app = LabApp.initialize_server(["--Application.log_level=WARN", *arguments, *more])
+        logging.getLogger("ServerApp").addFilter(lambda record: "To access the server" not in record.getMessage())
+        server = app.server_info()
+        if port not in (None, 0, server["port"]):
+            print(f"Port {port} is not free, so another is taken.")
+        print(f"JupyterLab is running at\n    {_address(server, front)}\nCtrl-C here stops it.", flush=True)
+        app.start()
     # The server has stopped, and its kernels with it. A request that was under way may have left a thread that waits
     # for its next task; Python would wait for that thread for ever, so the process ends here.
     sys.stdout.flush()

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -193,7 +195,17 @@ def test_a_taken_port_is_replaced_by_the_next_free_one(server: Server, tmp_path)
     taken = int(server.address.rsplit(":", 1)[1])
     with lab_server(copy_course(tmp_path / "headroom"), tmp_path / "home", port=taken) as second:
         assert second.address != server.address
-        assert f"port {taken} is already in use" in second.log.read_text()
+        assert f"Port {taken} is not free" in second.log.read_text()
+
+
+def test_a_start_says_where_it_is_and_how_it_stops_and_warnings_show(server: Server) -> None:
+    said = server.log.read_text()
+    where = rf"running at\n    {re.escape(server.address)}/lab\S*\?token={TOKEN}\nCtrl-C here stops it\.\n"
+    assert re.search(where, said), said
+    assert not re.findall(r"^\[[DI] .*", said, re.MULTILINE), "what is of no use to a student"
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"{server.address}/api/contents/nothing?token={TOKEN}", timeout=60)
+    assert re.search(r"^\[W .*404 GET /api/contents/nothing", server.log.read_text(), re.MULTILINE)
 
 
 def test_a_second_start_opens_the_lab_that_is_running(server: Server) -> None:
