@@ -33,6 +33,7 @@ from autograder.pipeline.execute import JudgedExecute
 from autograder.pipeline.integrity import NOTED, UNREAD, UNSEEN
 from autograder.pipeline.messenger import why_missing
 from autograder.pipeline.recorded import KEY
+from autograder.pipeline.running import NOT_ENDED
 from autograder.pipeline.submission import SubmissionExporter, Unreadable, read, restore
 from autograder.verdict import Verdict, not_judged
 from headroom import reference
@@ -234,6 +235,13 @@ def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
 def test_where_a_name_is_defined_is_found_in_one_pass_over_a_cell(source: str, said: str) -> None:
     """A pattern that begins anew on each of a million blank lines would take an hour."""
     assert said in why_missing("Name", 1, [source], {})
+
+
+def test_where_a_cell_took_too_long_a_student_is_told_which_for_how_long_and_what_to_look_for() -> None:
+    late, wrong = f"{NOT_ENDED} 240 s and was stopped", "raised ValueError: no"
+    told = "the cell that defines it did not end within 240 s and was stopped. Is there a loop without end in it?"
+    assert why_missing("Name", 1, ["Name = 1"], {0: late}) == f"Name is not defined: {told}"
+    assert why_missing("Name", 1, ["Name = 1"], {0: wrong}).endswith("the cell that defines it raised ValueError: no.")
 
 
 @pytest.mark.parametrize("swallowed", [True, False])

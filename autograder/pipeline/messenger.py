@@ -7,7 +7,7 @@ import secrets
 
 from autograder.pipeline.account import Account
 from autograder.pipeline.kernel import Kernel, calling
-from autograder.pipeline.running import Cells, Request
+from autograder.pipeline.running import Cells, Request, for_student
 
 
 class Messenger:
@@ -45,7 +45,7 @@ class Messenger:
         if happened := self._cells.execute(index, cell, sent, request=awaited):
             self._account.remark(index, happened, name)
             self._cells.renew_if_gone(index)
-            raise NoAnswer(f"while it was being checked, your code {happened}.")
+            raise NoAnswer(f"while it was being checked, your code {for_student(happened)}")
         if len(awaited.replies) > 1:
             self._account.remark(index, "sent more than one reply", name)
             raise NoAnswer("the check got more than one answer from the notebook's Python process.")
@@ -79,7 +79,7 @@ def why_missing(name: str, index: int, sources: list[str], troubles: dict[int, s
     places = [place for place, source in enumerate(sources) if defines.search(source)]
     before = [place for place in places if place < index]
     if troubled := [place for place in before if place in troubles]:
-        return f"{name} is not defined: the cell that defines it {troubles[troubled[-1]]}."
+        return f"{name} is not defined: the cell that defines it {for_student(troubles[troubled[-1]])}"
     if before:
         return f"{name} is not defined here, although a cell above defines it: is it deleted again?"
     if places:

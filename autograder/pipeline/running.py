@@ -20,6 +20,7 @@ from autograder.pipeline.kernel import Kernel, readying
 from autograder.pipeline.kernel_side import MIME, SENT
 from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable, signal
 
+NOT_ENDED = "did not end within"
 Show = Callable[[dict[str, Any], NotebookNode, int], NotebookNode | None]  # nbclient's way to take in a message
 
 
@@ -64,6 +65,11 @@ class Request:
             return False
         self.replies.append(reply)
         return True
+
+
+def for_student(happened: str) -> str:
+    """The end of a sentence that says what happened in a cell, and what to look for in one that took too long."""
+    return f"{happened}.{' Is there a loop without end in it?' * happened.startswith(NOT_ENDED)}"
 
 
 class Cells:
@@ -160,7 +166,7 @@ class Cells:
         if happened:
             self._culprits[index] = happened
             self._account.remark(index, happened)
-            sentence = f"This cell {happened}."
+            sentence = f"This cell {for_student(happened)}"
             cell.outputs = [o for o in cell.get("outputs", []) if o.output_type != "error"]
             cell.outputs.append(new_output("error", ename="NotFinished", evalue=sentence, traceback=[sentence]))
             if self._kernel.is_there:
@@ -198,7 +204,7 @@ class Cells:
         self._size, self._flooded, self._gone, self._unshown = 0, False, False, False
         left = max(0.1, self._deadline - time.monotonic())
         self._seconds = seconds or min(self._limits.cell_s or left, left)
-        limit = f"{self._seconds:.0f} s" if self._seconds != left else f"the notebook's {self._limits.notebook_s:.0f} s"
+        limit = f"{self._seconds:.0f} s" if self._seconds != left else self._rest
         client, cells = self._client, self.all
         client.nb.cells = [cell] * (index + 1)  # nbclient puts the executed cell into its place: not into the notebook
         assert client.kc is not None
@@ -217,7 +223,7 @@ class Cells:
             self._gone = True
             if self._flooded:  # and the interrupt was lost in what the kernel does as it prints
                 return self._too_much_output
-            return f"did not end within {limit}, not even when it was interrupted, and was stopped"
+            return f"{NOT_ENDED} {limit}, not even when it was interrupted, and was stopped"
         except MemoryError as problem:
             self._account.exhausted = problem
             raise
@@ -237,8 +243,12 @@ class Cells:
         if self._flooded:
             return self._too_much_output
         if any(output.get("ename") == "CellTimeoutError" for output in cell.outputs):
-            return f"did not end within {limit} and was stopped"
+            return f"{NOT_ENDED} {limit} and was stopped"
         return None
+
+    @property
+    def _rest(self) -> str:
+        return f"what was left of the notebook's {self._limits.notebook_s:.0f} s"
 
     @property
     def _too_much_output(self) -> str:

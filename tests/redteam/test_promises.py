@@ -92,6 +92,11 @@ SENTENCES = [
 ]
 
 
+def test_students_are_told_how_long_a_cell_may_take() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "students.md").read_text(encoding="utf-8")
+    assert f"a cell may take {RUN.timeout} s and the notebook {RUN.total_timeout:g} s" in page
+
+
 def test_the_table_of_limits_is_the_codes() -> None:
     table = PAGE[PAGE.index("| limit |") :].split("\n\n")[0]
     rows = {name: value for name, value in re.findall(r"^\| (.+?) \| (.+?) \|", table, flags=re.M) if name != "limit"}
