@@ -1,7 +1,9 @@
 """What a slip costs, as an instructor would have it: a lesser one never costs more than a greater one."""
 
 import functools
+from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 from torch import nn
@@ -11,6 +13,12 @@ from headroom import reference
 from tests.answers import found
 from tests.judged import judged, pairs, with_mistakes
 
+LABS = Path(__file__).resolve().parents[1] / "labs"
+COSTS = (
+    "As a rule, a mistake costs you one row, marked ✗; other rows that fail for the same reason are marked ○ and cost "
+    "nothing. If your code raises an error or returns another shape, the rows on shapes and on gradients may be lost "
+    "as well."
+)
 # By exercise: "slip < greater slip" (costs less), "slip <= slip" (costs no more); of tests/answers, or of INLINE.
 RELATIONS = {
     "project_qkv": """
@@ -293,3 +301,26 @@ def test_two_slips_cost_more_than_either(name: str, most: int | None) -> None:
             alone = with_mistakes(find(name), key).score
             lower = both.score < alone if more_to_lose else both.score <= alone
             assert lower, f"{pair} together earn {both.score:g}, {key} alone {alone:g}"
+
+
+# --- What the labs say of it -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("exercise", "name", "lost"),
+    [
+        ("attention_scores", "not_divided", ["values"]),
+        ("project_qkv", "maps_as_in_nn_linear", ["shape", "values", "gradients"]),  # which raises an error
+    ],
+)
+def test_a_mistake_costs_what_the_labs_say(exercise: str, name: str, lost: list[str]) -> None:
+    verdict = judged(find(exercise), answer(exercise, name), 0)
+    assert len(verdict.mistakes) == 1 and any(result.spared for result in verdict.results)
+    rows = zip(find(exercise).criteria, verdict.results, strict=True)
+    assert [criterion.key for criterion, result in rows if not result.holds and not result.spared] == lost
+
+
+def test_every_lab_says_the_same_of_what_a_mistake_costs() -> None:
+    texts = ["".join(cell.source for cell in nbformat.read(path, 4).cells) for path in LABS.glob("*/*.ipynb")]
+    said = [text for text in texts if "a mistake costs you" in text]
+    assert said and all(COSTS in text for text in said)
