@@ -77,14 +77,14 @@ def test_how_far_the_way_was_right_is_measured():
     verdict = judged(SPLIT, lambda x: (x.T.clamp(max=0).T * 1.5, torch.relu(x)))
     assert (
         verdict.difference.way
-        == "Your code computes the negative part as it should; nothing that it computes equals a third."
+        == "Your code computes the numbers of the negative part; those of a third it computes nowhere."
     )
     assert (
         judged(SPLIT, lambda x: (x * 2, x)).difference.way
         == "Nothing that your code computes equals the negative part."
     )
     after = judged(SPLIT, lambda x: (-torch.relu(-x) * (x / 3).exp(), x)).difference.way
-    assert after.endswith("the negative part and a third as it should; what goes wrong comes after that.")
+    assert after.endswith("the negative part and a third; what goes wrong is where they stand, or comes after that.")
 
 
 def test_a_stage_that_only_puts_together_what_was_there_is_not_told():
@@ -98,7 +98,7 @@ def test_a_stage_that_only_puts_together_what_was_there_is_not_told():
     )
     assert (
         judged(exercise, lambda x: (x.T.clamp(max=0).T * 1.5, torch.relu(x))).difference.way
-        == "Your code computes the negative part as it should; nothing that it computes equals a third."
+        == "Your code computes the numbers of the negative part; those of a third it computes nowhere."
     )
 
 

@@ -175,4 +175,4 @@ def test_what_wrong_numbers_have_in_common_is_said(change, says):
 
 def test_a_single_wrong_number_has_nothing_in_common_with_others():
     pairs = [((np.array(got),), (np.array(1.0),), (np.array(True),)) for got in (2.0, 5.0)]
-    assert list(looks(pairs, ())) == ["Where the result is wrong, every value is off"]
+    assert list(looks(pairs, ())) == []

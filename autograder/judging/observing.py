@@ -20,7 +20,7 @@ from autograder.judging.wording import capitalised
 MAX_CASES, MAX_KINDS = 2, 4  # cases of each kind in which is asked how the result depends on its inputs; kinds
 MAX_NUMBERS, MAX_LARGEST = 5_000, 99  # in the inputs of such a case: how many, and the largest of them
 MANY_TO_ONE = 5  # parts that are nearly right, for each case that is not
-BY_LUCK = 0.1  # how likely it may be that cases that go wrong for another reason have, or lack, the same input
+BY_LUCK = 0.2  # how likely it may be that cases that go wrong for another reason have, or lack, the same input
 KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtype is a matter of the default
 
 
