@@ -157,6 +157,12 @@ def test_curves_are_titled_with_what_was_reached():
     np.testing.assert_allclose(right.lines[0].get_ydata(), [80, 91.25])
 
 
+def test_curves_say_what_is_counted_along_each_axis():
+    left, right = figures.curves(History(losses=[2.0, 1.0], val_accuracy=[0.8])).axes
+    assert (left.get_xlabel(), left.get_ylabel()) == ("step", "loss (cross-entropy)")
+    assert (right.get_xlabel(), right.get_ylabel()) == ("epoch", "validation accuracy, %")
+
+
 def test_curves_of_a_run_stopped_at_once_draw(notebook):
     with capture_output() as captured:
         figures.show(figures.curves(History(interrupted=True)), alt="Nothing yet")
