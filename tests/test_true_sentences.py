@@ -172,3 +172,11 @@ def test_what_is_said_is_true_of_all_that_was_tried(name: str, answer: Any, said
     assert not verdict.passed
     assert said in text and unsaid not in text, text
     assert "Also checked: ✓" not in text and " · ✓" not in text, "what holds of some cases is no property"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "bfloat16"])
+def test_a_dtype_is_called_as_the_answer_has_it(dtype: str) -> None:
+    """Also one that does not cross from the probe to the judge, where another stands for it."""
+    kind = getattr(torch, dtype)
+    answer = functools.partial(lambda kind, *given: reference.padding_mask(*given).to(kind), kind)
+    assert f"expected bool, got {dtype}\n" in judged(find("padding_mask"), answer, 1).text() + "\n"
