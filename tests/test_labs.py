@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import torch
 from torch.nn.functional import dropout
 
 from autograder import probe
@@ -18,12 +19,14 @@ from autograder.judge import judge
 from autograder.pipeline import grading, labs
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, nbgrader
+from headroom.reference import causal_mask, padding_mask
 from tests import small_course
 from tests.answers import found
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SECRETS = re.compile(r"### BEGIN (?:SOLUTION|HIDDEN TESTS)\n(.*?)### END (?:SOLUTION|HIDDEN TESTS)", re.DOTALL)
 NOTEBOOKS = sorted((REPOSITORY / "solutions").glob("*/*.ipynb"))
+LECTURES = sorted((REPOSITORY / "lectures").glob("*.ipynb"))
 
 
 def cells(path: Path) -> list[nbformat.NotebookNode]:
@@ -96,6 +99,20 @@ def test_a_lab_begins_with_the_points_that_there_are(source: Path) -> None:
     graded = [about for cell in released if (about := cell.metadata.get("nbgrader", {})).get("grade")]
     said = re.findall(r"\b(\d+) points\b", released[0].source)
     assert [float(number) for number in said] == [sum(about.points for about in graded)]
+
+
+SHAPE = re.compile(r"`\(([^()`]*)\)`")
+MASKS = {"padding": padding_mask(torch.tensor([1, 2, 3]), 3)[0], "causal": causal_mask(3)}
+
+
+@pytest.mark.parametrize("notebook", [*NOTEBOOKS, *LECTURES], ids=lambda path: path.stem)
+def test_a_table_of_masks_gives_them_the_axes_that_they_have(notebook: Path) -> None:
+    """Over the last two, queries and keys: what hides padding is alike for all queries, and so has a 1 there."""
+    text = "\n".join(cell.source for cell in cells(notebook) if cell.cell_type == "markdown")
+    for name, row in re.findall(r"^\| (padding|causal) \|(.*)$", text, re.MULTILINE):
+        shapes = [[axis.strip() for axis in shape.split(",")][-2:] for shape in SHAPE.findall(row)]
+        ones = [length == 1 for length in MASKS[name].shape[-2:]]
+        assert shapes and all([axis == "1" for axis in shape] == ones for shape in shapes), row
 
 
 # --- What a task demands -----------------------------------------------------------------------------------------
