@@ -19,8 +19,10 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -103,7 +105,7 @@ def main() -> None:
     print((RESULTS / "vision.md").read_text(encoding="utf-8"))
 
 
-def measure(name: str, seed: int) -> tuple[str, int, dict[str, float]]:
+def measure(name: str, seed: int) -> tuple[str, int, dict[str, Any]]:
     """Train one model from one seed, on one thread. Returns both, and what came out."""
     torch.set_num_threads(1)
     warm_up()
@@ -119,7 +121,13 @@ def measure(name: str, seed: int) -> tuple[str, int, dict[str, float]]:
     else:
         history = quietly(train, model, embedded_digits(), recipe, "cpu")
     processor = time.process_time() - start
-    return name, seed, {"accuracy": history.val_accuracy[-1], "seconds": history.seconds, "processor": processor}
+    took = {"seconds": history.seconds, "processor": processor}
+    return name, seed, {"accuracy": history.val_accuracy[-1]} | took | {"recipes": recipes(name)}
+
+
+def recipes(name: str) -> list[dict[str, Any]]:
+    """How a model is trained, one training after the other, as it is kept with the result."""
+    return [asdict(recipe) for recipe in ((PRETRAIN_DIGITS, FEW_DIGITS) if name == FEW else (MODELS[name][1],))]
 
 
 @cache
@@ -139,7 +147,7 @@ def teacher() -> nn.Module:
     return model
 
 
-def few_labels(seed: int) -> dict[str, float]:
+def few_labels(seed: int) -> dict[str, Any]:
     """A ViT that has learned some classes learns the others from few labels; beside it, one that has learned none."""
     digits = embedded_digits()
     few = some_digits(digits, NEW, per_class=LABELS, seed=seed)
@@ -147,7 +155,7 @@ def few_labels(seed: int) -> dict[str, float]:
     seed_everything(seed)
     model = ViT()
     known = quietly(train, model, some_digits(digits, KNOWN), PRETRAIN_DIGITS, "cpu").val_accuracy[-1]
-    result = {"known": known, "pretraining": time.process_time() - start}
+    result = {"known": known, "pretraining": time.process_time() - start, "recipes": recipes(FEW)}
     fresh = ViT()
     model.new_head(10)
     for kind, one in (("fine-tuned", model), ("from scratch", fresh)):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import vision
 from headroom.beforehand import made_beforehand, stored
 from headroom.recipes import CODE_MINUTE
 from tests.quotes import plain
@@ -33,6 +34,7 @@ ROWS = {  # of lecture 13's tables: the name in the record
     "norm after each sum (post-norm)": "post-norm",
     "sin-cos positions": "sin-cos positions",
 }
+OUTDATED = {"ViT, [class]", "ViT, mean"}  # in vision.json: measured before VIT_DIGITS became what it is
 SAMPLED = 2  # seeds of each setting that are run again
 RUNS = json.loads((RESULTS / "language_model.json").read_text(encoding="utf-8"))
 
@@ -106,6 +108,17 @@ def test_the_record_was_made_with_the_recipe_that_lecture_13_trains_with() -> No
     whole, parts = json.loads(json.dumps([asdict(CODE_MINUTE), asdict(replace(CODE_MINUTE, epochs=2))]))
     for name, run in RUNS.items():
         assert run["recipe"] == (whole if name.startswith("minute, ") else parts), name
+
+
+def test_image_models_were_measured_with_the_recipes_of_today() -> None:
+    """`python benchmarks/vision.py --models …` measures anew those of a recipe that has changed."""
+    kept = json.loads((RESULTS / "vision.json").read_text(encoding="utf-8"))
+    other = {
+        name
+        for name, seeds in kept.items()
+        if any(result["recipes"] != json.loads(json.dumps(vision.recipes(name))) for result in seeds.values())
+    }
+    assert other == OUTDATED
 
 
 def test_the_seeds_of_lecture_14_are_the_record() -> None:
