@@ -291,6 +291,16 @@ def test_a_page_says_what_being_late_cost() -> None:
     assert "penalty" not in words(made(check_cell()))
 
 
+def test_what_a_page_links_to_within_is_on_it() -> None:
+    """Its list leads to each graded cell and to each comment, whatever the cells are called."""
+    named = [cell("markdown", "Because.", name, grade=True, solution=True, comment="Why?") for name in ("own", "ä 1")]
+    page = Parsed(made(check_cell(), *named))
+    given = [about for _, about in page.elements]
+    links = {unquote(about["href"][1:]) for about in given if about.get("href", "").startswith("#")}
+    assert links == {"top", "check", "own", "comment-own", "ä 1", "comment-ä 1"}
+    assert links <= {about.get("id") for about in given}
+
+
 # --- In a browser --------------------------------------------------------------------------------------------------
 
 # Whatever of the page is not inside a container: where it is, beside what, and how large unless it holds a container.
