@@ -1,8 +1,11 @@
 """What the documents tell readers to type exists: targets of make, commands with their options, nbgrader's parts."""
 
 import argparse
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -79,6 +82,23 @@ def test_what_a_page_tells_to_type_is_understood(page: str, command: str, parsed
         assert all((REPOSITORY / word).exists() for word in words if word.startswith("tests/")), command
     elif program == "nbgrader":
         assert words[0] in NbGraderApp.subcommands, command
+
+
+TOLD = sorted({command for _, command in FOUND if re.match(r"make [a-z-]+ [A-Z]+=", command)})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no make")
+@pytest.mark.parametrize("command", TOLD)
+def test_what_make_is_told_reaches_the_command_that_it_runs(command: str) -> None:
+    _, target, told, *_ = shlex.split(command.replace("…", "X"))
+    if told.startswith("UV_"):  # which uv reads for itself
+        return
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    with_it, without = (
+        subprocess.run(["make", "-n", target, *more], cwd=REPOSITORY, env=own, capture_output=True, text=True).stdout
+        for more in ([told], [])
+    )
+    assert without and with_it != without, with_it
 
 
 def test_what_is_released_has_one_version_everywhere() -> None:
