@@ -101,6 +101,34 @@ def test_what_make_is_told_reaches_the_command_that_it_runs(command: str) -> Non
     assert without and with_it != without, with_it
 
 
+ALONE = sorted(
+    {words for page in PAGES for words in re.findall(r"`(--[a-z][^`\n]*)`", page.read_text(encoding="utf-8"))}
+)
+OF_OTHERS = {"--force", "--root", "--sample 50"}  # of nbgrader and of benchmarks
+
+
+@pytest.mark.parametrize("words", sorted(set(ALONE) - OF_OTHERS))
+def test_an_option_that_stands_alone_is_one_of_ours_and_takes_that_value(words: str, monkeypatch) -> None:
+    parsers: list[argparse.ArgumentParser] = []
+
+    def keep(parser: argparse.ArgumentParser, *_: object) -> None:
+        parsers.append(parser)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", keep)
+    for main in (autograder, headroom):
+        with pytest.raises(Parsed):
+            main([])
+    commands = [
+        one for parser in parsers for made in parser._subparsers._group_actions for one in made.choices.values()
+    ]
+    option, *values = words.split(" ")
+    actions = [action for command in commands for action in command._actions if option in action.option_strings]
+    assert actions
+    assert all((action.nargs == 0) == (not values) for action in actions)
+    assert all(value in action.choices for action in actions for value in values if action.choices)
+
+
 def test_what_is_released_has_one_version_everywhere() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
