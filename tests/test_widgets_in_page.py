@@ -1,6 +1,7 @@
 """Every widget in a page without Python."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -10,6 +11,7 @@ from tests.test_widgets_in_lab import WIDGETS, code, every_widget
 from tests.widgets import EXPORTED, exported
 
 pytestmark = pytest.mark.quick
+HOST = Path(__file__).resolve().parents[1] / "website" / "static" / "host.js"
 
 
 @pytest.mark.full
@@ -39,3 +41,14 @@ def test_in_a_page_without_python_it_answers_and_says_what_is_missing(browser, n
     assert "There is no Python behind this page" in page.locator("[data-part=python]").first.text_content()
     page.close()
     assert wrong == []
+
+
+def test_the_website_tells_widgets_which_theme_it_has(browser) -> None:
+    """As JupyterLab does, by an attribute that the widgets' colours heed; also when it changes."""
+    page = browser.new_page()
+    page.set_content('<html data-theme="dark"><body></body></html>')
+    page.add_script_tag(path=HOST)
+    for theme, light in (("dark", "false"), ("light", "true"), ("dark", "false")):
+        page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+    page.close()
