@@ -4,6 +4,7 @@ import functools
 import hashlib
 import inspect
 import io
+import re
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from torch import nn
 from traitlets.config import Config
 
 import autograder
-from autograder import CheckInterrupted, check, diagnosis, exercises, probe
+from autograder import CheckInterrupted, check, diagnosis, exercises, probe, reading
 from autograder.exercise import hidden_apart
 from autograder.exercises import EXERCISES, find
+from autograder.judging.asking import leaf
+from autograder.judging.comparing import as_parts
 from headroom import reference
 from tests.answers import found, wrong_layer_norm, wrong_multi_head, wrong_sinusoidal
 from tests.judged import judged, pairs, with_mistakes
@@ -387,3 +390,26 @@ def test_right_answers_pass_through_the_stages(exercise):
     assert not wrong
     silent = [name for name in foreseen if not ways[name]]
     assert len(silent) <= max(1, 0.2 * len(foreseen)), silent
+
+
+SIZE = re.compile(r"\b(?:result|values?|scores|terms)\b[^.:;]* too (small|large)\b")
+OF_SIZE = [
+    pytest.param(exercise, mistake.ways[0], said[1], id=f"{exercise.name}-{mistake.key}")
+    for exercise in EXERCISES.values()
+    for mistake in exercise.mistakes
+    if mistake.computed and (said := SIZE.search(mistake.sentence))
+]
+
+
+@pytest.mark.parametrize(("exercise", "way", "said"), OF_SIZE)
+def test_what_a_sentence_calls_too_small_or_too_large_comes_out_so(exercise, way, said):
+    """By how far results spread, with the mistake and without."""
+    ratios = []
+    for case in exercise.cases(np.random.default_rng(0)):
+        roles = exercise.roles(case.build) if exercise.roles else {}
+        weights = {name: reading.numbers(name, role.shape) for name, role in roles.items()}
+        given = case.build, tuple(map(leaf, case.inputs)), weights
+        right, wrong = as_parts(exercise.reference(*given))[0], as_parts(exercise.altered(*given, frozenset({way})))[0]
+        ratios.append(float(wrong.detach().std() / right.detach().std()))
+    found = [ratio for ratio in ratios if np.isfinite(ratio) and abs(ratio - 1) > 1e-6]
+    assert found and all((ratio < 1) == (said == "small") for ratio in found), ratios
