@@ -115,6 +115,12 @@ def test_a_card_parts_the_mistakes_that_its_section_is_about_from_the_others() -
     assert only.parts[1] == [] and "No section" not in html(find(of)), "of a course that names no sections"
 
 
+def test_mistakes_come_by_how_many_make_them(found: Findings) -> None:
+    counts = [(len(one.now), len(one.ever)) for one in found.mistakes]
+    assert counts == sorted(counts, reverse=True) and counts[0] == (5, 5)
+    assert [row["now"] for row in tables(found)["mistakes"]] == [now for now, _ in counts]
+
+
 def test_mistakes_are_counted_as_they_are_now_and_as_they_were(found: Findings) -> None:
     by_title = {(one.exercise, one.title): one for one in found.mistakes}
     root = by_title["root", "no root"]
