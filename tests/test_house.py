@@ -27,7 +27,7 @@ from traitlets.utils.importstring import import_item
 
 from headroom import __main__ as launcher
 from headroom import notebooks
-from headroom.lab import course_folder, private_environment, running
+from headroom.lab import bring, course_folder, private_environment, running
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
@@ -217,6 +217,24 @@ def test_pages_link_to_what_exists(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert missing == []
+
+
+def test_on_a_hub_a_students_own_notebooks_stay_as_they_are(tmp_path: Path) -> None:
+    """Whenever the server starts, what is new comes, and what the course configures is renewed."""
+    shared, home = tmp_path / "course", tmp_path / "home" / "headroom"
+    files = {"lectures/00_start_here.ipynb": "as released", "docs/faq.md": "old", "pyproject.toml": "old"}
+    for name, text in files.items():
+        (shared / name).parent.mkdir(parents=True, exist_ok=True)
+        (shared / name).write_text(text)
+    assert bring(shared, home) == home and (home / "labs").is_dir()
+    assert {name: (home / name).read_text() for name in files} == files
+    (home / "lectures" / "00_start_here.ipynb").write_text("with a student's notes")
+    fresh = ("lectures/01_more.ipynb", "docs/faq.md", "pyproject.toml")
+    for name in fresh:
+        (shared / name).write_text("new")
+    bring(shared, home)
+    assert (home / "lectures" / "00_start_here.ipynb").read_text() == "with a student's notes"
+    assert {(home / name).read_text() for name in fresh} == {"new"}
 
 
 @pytest.mark.parametrize("user", ["teacher", "ann"])
