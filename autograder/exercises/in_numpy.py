@@ -29,8 +29,8 @@ def shares(
     scores = size * rng.normal(size=shape).clip(-2.0, 2.0)  # no row is nearly sure by luck
     if hidden and shape[-1] > 1:
         seen = rng.integers(1, shape[-1], (*shape[:-1], 1)) if hidden == "some" else 1
-        hidden = np.broadcast_to(np.arange(shape[-1]) >= seen, shape)
-        scores[rng.permuted(hidden, axis=-1)] = -np.inf  # not always the last
+        last = np.broadcast_to(np.arange(shape[-1]) >= seen, shape)
+        scores[rng.permuted(last, axis=-1)] = -np.inf  # anywhere in the row
     return by_hand.softmax(scores)
 
 
