@@ -160,7 +160,8 @@ def _how_many_agree(grounds: Grounds, results: Sequence[Result], mistakes: tuple
         return f"all results are right, but {next(r.note or r.title for r in results if not r.holds)}."
     if not mistakes and (reason := unread(comparison)):
         return f"{capitalised(reason)}: none of the ways to read them gives what your code returns."
-    return f"{sum(right)} of {len(comparison.cases)} cases agree."
+    each_time = " at every call" if sum(right) < sum(comparison.right) else ""
+    return f"{sum(right)} of {len(comparison.cases)} cases agree{each_time}."
 
 
 # --- The first difference ----------------------------------------------------------------------------------------

@@ -31,15 +31,12 @@ def by_gradients(comparison: Comparison) -> Iterator[str]:
         if not pairs or not given:
             return
         total, found = probe.weighted(pairs), gradients(run, i)
-        wanted = torch.autograd.grad(total, [*given.values()], allow_unused=True, retain_graph=True)
+        wanted = torch.autograd.grad(total, [*given.values()], retain_graph=True, materialize_grads=True)
         for (name, leaf), right in zip(given.items(), wanted, strict=True):
-            got = found.get(name)
-            both = (
-                np.zeros(leaf.shape) if got is None else got,
-                np.zeros(leaf.shape) if right is None else right.numpy(),
-            )
-            if both[0].shape == both[1].shape:
-                reached.setdefault(name, []).append((_other_than_0(both[0]), _other_than_0(both[1])))
+            nothing, got = np.zeros(leaf.shape), found.get(name)
+            got = nothing if got is None else got
+            if got.shape == nothing.shape:
+                reached.setdefault(name, []).append((_other_than_0(got), _other_than_0(right.numpy())))
     for name, cases in reached.items():
         if len(cases) > 1:
             yield from _said(name, cases)
