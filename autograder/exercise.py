@@ -411,12 +411,15 @@ class Exercise:
     tolerance: Callable[[Case, Any], Any] = field(default=lambda case, expected: 1e-5)
 
     def __post_init__(self) -> None:
-        """Refuse what would never be recognised: a mistake's change that cannot be run.
+        """Refuse what would never be recognised: a mistake's change that cannot be run, or costs that no criterion has.
 
         Raises:
-            ValueError: there is one; the text names the mistake, what is wrong, and the steps that there are.
+            ValueError: there is one; the text names the mistake, what is wrong, and what there is.
         """
-        changed = self._changed
+        changed, keys = self._changed, [criterion.key for criterion in self.criteria]
+        for mistake in self.mistakes:
+            if unknown := [key for key in mistake.costs if key not in keys]:
+                raise ValueError(f"{self.name}: {mistake.key!r} costs {unknown[0]!r}; there are {', '.join(keys)}")
         for mistake in self.mistakes if changed and self.variation is None else ():
             for change in mistake.changes.values():
                 try:

@@ -231,8 +231,8 @@ class LendsABuffer(Scale):
     [
         (OverwritesWithoutGradients, "`x` is changed by the call where no gradients are asked for (x of shape"),
         (FillsOneResultAgain, "what one call has returned is changed by the next (x of shape"),
-        (KeepsTheFirstLength, "called again after other calls, it gives a different result (x of shape (4, 3))"),
-        (KeepsTheFirstSign, "called again after other calls, it gives a different result"),
+        (KeepsTheFirstLength, "called after other calls, it gives a different result (x of shape (4, 3))"),
+        (KeepsTheFirstSign, "called after other calls, it gives a different result"),
         (DropsOut, "in training mode it gives a different result"),
         (Views, "where an input is not contiguous in memory, as a transposed one is, it raises RuntimeError"),
         (DoubleInside, "float32 in, float64 out"),

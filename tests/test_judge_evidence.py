@@ -216,7 +216,7 @@ def around():
 def test_a_function_that_keeps_something_is_told_so_and_loses_the_cases_that_it_breaks(answer):
     for _ in range(2):  # a check leaves nothing behind that changes the next
         verdict = judged(DOUBLED, answer)
-        told = "right at first, but called again after other calls, it gives a different result: something is kept from"
+        told = "right at first, but called after other calls, it gives a different result: something is kept from"
         assert told in verdict.headline
         assert not held(verdict)["twice"]
 

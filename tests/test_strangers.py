@@ -415,7 +415,7 @@ def dropped_at_random(q, k, v, mask=None):
         ("DecoderBlock", QueriesAlike, "the first row of the mask is used for every query"),
         ("PatchEmbedding", LearnsInTrainingOnly, "In evaluation mode: "),
         ("LayerNorm", DetachedUnderItsName, "no gradient flows back through the normalised values"),
-        ("LayerNorm", AsLongAsItIsTheSameTensor, "called again after other calls, it gives a different result"),
+        ("LayerNorm", AsLongAsItIsTheSameTensor, "called after other calls, it gives a different result"),
         ("next_probabilities", fifty_unless_told, "All 13 cases with `top_k` are right"),
         ("greedy_decode", never_starts_with_0, "start=0"),
         ("ablate", leaves_training_on, "`training` of the model is changed by the call"),

@@ -239,7 +239,7 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("LayerNorm", InBatches, "raised errors, the first of them ValueError", "4 raised ValueError"),
         ("LayerNorm", LearnsItsEpsilon, "Your parameters hold", "twice as large"),
         ("MultiHeadSelfAttention", NothingToLearnWhenEvaluated, "", "in training mode the gradient"),
-        ("PatchEmbedding", KeptByShape, "called again after other calls, it gives a different result", "got something"),
+        ("PatchEmbedding", KeptByShape, "called after other calls, it gives a different result", "got something"),
         ("greedy_decode", last_but_one, "The shape of the result is", "along its last axis"),
         ("greedy_decode", in_floats, "it got floating-point numbers", "float64"),
         ("generate", functools.partial(one_cache_for_all, []), "kept from one call to the next", "not contiguous"),

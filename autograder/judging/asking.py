@@ -259,7 +259,10 @@ def without_result(exercise: Exercise, error: StudentError) -> Verdict | None:
     if error.type != "NotImplementedError" or not _raised_by_student(error):
         return None
     where = re.match(r"line \d+, in (\w+)", error.lines[-1]) if error.lines else None
-    headline = f"not attempted yet: `{where[1] if where else name}` still raises NotImplementedError."
+    headline = (
+        f"not attempted yet, or not to the end: `{where[1] if where else name}` still raises NotImplementedError. "
+        "That line goes when yours are there."
+    )
     return not_judged(name, headline, attempted=False)
 
 

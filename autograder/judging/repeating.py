@@ -127,7 +127,7 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
     draws = any("random numbers" in outcome.settings for _, outcome in made.seen("there and back"))
     unlike = again | made.differing("back") | again
     singly = next((i for i in unlike if cases[i].steps is None), None)
-    called_again = "called again after other calls" if singly is None else _called_how(comparison, singly)
+    called_again = "called after other calls" if singly is None else _called_how(comparison, singly)
     for i, error in unlike.items():
         kept = cases[i].build is None and not any(comparison.run.changed)
         why = ": it draws random numbers" if draws else ": something is kept from one call to the next" if kept else ""
@@ -150,7 +150,7 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
 
 def _called_how(comparison: Comparison, i: int) -> str:
     """After what case i comes out otherwise: other calls, or a change of its parameters; and if so in one mode only."""
-    run, after_calls = comparison.run, "called again after other calls"
+    run, after_calls = comparison.run, "called after other calls"
     request = run.request(i)
     if not request.get("weights"):
         return after_calls
