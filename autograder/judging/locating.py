@@ -23,8 +23,8 @@ MAX_GUESSES = 3  # at which sizes the code goes wrong
 def locate(comparison: Comparison, repetition: Repetition) -> str:
     """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
 
-    A sentence without its end. It claims no more than was tried: cases with other axes, which name no sizes, are left
-    out of it, and what differs when calls are made again is added.
+    A sentence without its end. It claims no more than was tried, and not that all goes wrong there: cases with other
+    axes, which name no sizes, are left out of it, and what differs when calls are made again is added.
     """
     if _has_other_reasons(comparison):
         return ""
@@ -34,7 +34,7 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
     tried = "Of all sizes that were tried" + "".join(f" for an input of {n_axes} axes" for n_axes in count)
     again = (*repetition.unsteady.values(), *repetition.conditions)
     if where := _where(comparison):
-        return f"{tried}, it goes wrong where {where}{f'; {again[0]}' if again else ', and only there'}"
+        return f"{tried}, it goes wrong {f'where {where}; {again[0]}' if again else f'only where {where}'}"
     return ""
 
 
