@@ -320,7 +320,7 @@ class Installers(object):
                 return
             if not self.said(NO_NETWORK):
                 raise self.trouble()
-        print("uv is of no use here, so pip installs: that takes longer.", flush=True)
+        print("pip installs, which takes longer: uv could not.", flush=True)
         check("pip")
         if self.run(["pip", "install"] + pinned + ["-e", target], folder=self.folder) != 0:
             raise self.trouble()

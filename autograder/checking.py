@@ -59,14 +59,15 @@ def check(written: Any) -> Verdict:
     name = getattr(written, "__name__", None)
     if name is None or not callable(written):
         raise TypeError(f"check({written!r}): give it the function or class itself, such as check(LayerNorm)")
-    still = f"Still checking {name}: code that does not come to an end is stopped in a while."
+    course = course_of()
+    exercise = course.find(name)
+    still = f"Still checking {name}: what does not end is stopped after {exercise.seconds:g} s of computing, or by ■."
     # The output as it is now: what is printed while the student's code runs is its own.
     waiting = threading.Timer(PATIENCE, print, (still,), {"file": sys.stdout, "flush": True})
     waiting.daemon = True
     waiting.start()
     try:
-        course = course_of()
-        verdict = judge(course.find(name), lambda request: probe.answer(request, written))
+        verdict = judge(exercise, lambda request: probe.answer(request, written))
     except KeyboardInterrupt as stop:
         raise CheckInterrupted(f"Interrupted while {name} was being checked, at {_place(stop)}") from None
     finally:

@@ -152,7 +152,7 @@ def text(course: Path) -> str:
     lines: list[str] = []
     for lab, passed, overcome, made in rows(asked, done):
         lines.append(f"{lab}: {passed}")
-        lines += [f"    overcome: {overcome}"] if overcome != "–" else []
+        lines += [f"    no longer made: {overcome}"] if overcome != "–" else []
         lines += [f"    still there: {made}"] if made != "–" else []
     lines = lines or ["No check in a lab yet."]
     return "\n".join(map(_printable, [*lines, following(asked, done)]))

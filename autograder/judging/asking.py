@@ -254,7 +254,7 @@ def without_result(exercise: Exercise, error: StudentError) -> Verdict | None:
     """The verdict on an error that only says that nothing was written yet, or that time was up; else None."""
     name = exercise.name
     if error.type == probe.TOO_SLOW:
-        headline = f"too slow: it was stopped after {exercise.seconds:g} s. Is there a loop without end?"
+        headline = f"too slow: it was stopped after {exercise.seconds:g} s of computing. Is there a loop without end?"
         return not_judged(name, headline, error.lines)
     if error.type != "NotImplementedError" or not _raised_by_student(error):
         return None
