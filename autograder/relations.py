@@ -270,7 +270,7 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     for axis, at in itertools.product((0, -2, -1), (0, -1)):
         if place := _only_at(those, axis, at):  # as code: what an axis is called differs from task to task
             where = f"`[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]`"
-            yield f"Where {name} {_be([name])} wrong, only {where} is {place}"
+            yield f"Where {name} {_be([name])} wrong, only {where} is {place}{' as a whole' * (place == 'right')}"
     summed = all(e.ndim and e.dtype.kind == "f" and np.allclose(e.sum(-1), 1, atol=1e-6) for _, e, _ in those)
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)

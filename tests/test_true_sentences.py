@@ -131,6 +131,12 @@ def slowest_first(n_tokens, d_model):
     return table[:, torch.cat([pairs, torch.arange(len(pairs), d_model)])]
 
 
+def other_frequencies(n_tokens, d_model):
+    """Right where the angle is the position, so that the first row is not the only thing that is."""
+    angles = torch.arange(n_tokens)[:, None] * 0.37 ** torch.arange((d_model + 1) // 2)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :d_model]
+
+
 def rows_of_padding_too(q, k, v, lengths, causal):
     real = torch.arange(k.size(1)) < torch.as_tensor(lengths)[:, None]
     mask = real[:, None, :] & real[:, :, None]
@@ -269,6 +275,7 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("EncoderBlock", NormsOfTheirOwn, "no number is off by more than", "with it are not"),
         ("Encoder", SortedAsText, "Only these cases are wrong: 11 layers", "with it are not"),
         ("EncoderBlock", InAList, "gradients reach x and all parameters – as if `", ""),
+        ("sinusoidal_encoding", other_frequencies, "only `[..., 0, :]` is right as a whole", "is right."),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
     ],
 )

@@ -21,6 +21,7 @@ from autograder.judging.responding import hands_back_inputs
 from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
+FLOATS = "floating-point numbers"
 MAX_OBSERVATIONS = 2  # sentences on what can be seen where nothing explains it
 
 
@@ -202,7 +203,8 @@ def _difference(comparison: Comparison, i: int, follow: bool) -> Difference | No
         if not off.any():  # the numbers agree; what kind of numbers they are does not
             if got.dtype.kind != expected.dtype.kind:
                 where = f"every place of {name}" if name else "every place"
-                return Difference(case.label, where, str(expected.dtype), dtype)
+                own = dtype if dtype != case.dtype else FLOATS  # which may be the grader's default, and not the code's
+                return Difference(case.label, where, str(expected.dtype), own)
             off, form = np.asarray(got != expected), ".10g"  # or only their last digits do not
         at = tuple(int(n) for n in np.argwhere(off)[0])
         numbers = expected.astype(float), got.astype(float)
