@@ -20,9 +20,10 @@ from autograder.judge import judge
 from autograder.verdict import Verdict
 
 OLD = "the last run of the cell that defines it ended in an error, so the version before was judged"
-
-
+UNCHANGED = "the cell that defines it has not run since your last check (after a change, run it first)"
 PATIENCE = 10.0  # seconds after which a check says that it is still at work
+
+_refused: dict[str, Any] = {}  # by name, what was not right at the last check
 
 
 class _Plain:
@@ -78,8 +79,11 @@ def check(written: Any) -> Verdict:
     elif course.noted:
         with contextlib.suppress(Exception):  # the verdict is what was asked for
             course.function(course.noted)(course.folder, verdict)
-    if _is_old(name, written):
-        verdict = replace(verdict, headline=f"{OLD}: {verdict.headline}")
+    old, unchanged = _is_old(name, written), _refused.pop(name, None) is written
+    if not verdict.passed:
+        _refused[name] = written
+    if old or (unchanged and not verdict.passed):
+        verdict = replace(verdict, headline=f"{OLD if old else UNCHANGED}: {verdict.headline}")
     return verdict
 
 

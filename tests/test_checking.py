@@ -4,6 +4,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -40,6 +41,23 @@ def test_a_check_that_takes_long_says_that_it_is_at_work(
     monkeypatch.setattr(checking, "PATIENCE", 0.1)
     assert checking.check(causal_mask).passed
     assert capsys.readouterr().out.startswith("Still checking causal_mask:")
+
+
+def test_a_second_check_of_the_same_object_says_that_its_cell_has_not_run_since() -> None:
+    """Who has mended a cell and not run it would look for a mistake that is no longer there."""
+
+    def made(diagonal: int) -> Any:
+        def causal_mask(n):
+            return torch.ones(n, n).tril(diagonal).bool()
+
+        return causal_mask
+
+    wrong, right = made(1), made(0)
+    assert "has not run since" not in checking.check(wrong).headline
+    assert "has not run since" in checking.check(wrong).headline
+    assert "has not run since" not in checking.check(made(1)).headline
+    assert checking.check(right).passed and "has not run" not in checking.check(right).headline
+    assert "has not run since" not in checking.check(wrong).headline
 
 
 @pytest.mark.full
