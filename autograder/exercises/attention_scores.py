@@ -72,6 +72,12 @@ OF_SCORES = (
         costs=("values",),
     ),
     mistake(
+        "attention_scores.precedence",
+        "What does Python print for `16 ** 1/2`?",
+        change=("scores = raw_scores / d_k / 2", "scores = raw_scores / (d_k / 2)"),
+        costs=("values",),
+    ),
+    mistake(
         "attention_scores.floored_root",
         "What does `int(…)` or `//` make of √7?",
         change="scores = raw_scores / math.isqrt(d_k)",

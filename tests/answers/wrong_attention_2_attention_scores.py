@@ -18,6 +18,16 @@ def divided_by_d_k(q, k):
     return torch.matmul(q, k.mT) / q.size(-1)
 
 
+@answers("attention_scores", "precedence")
+def half_for_a_root(q, k):
+    return q @ k.mT / q.size(-1) ** 1 / 2
+
+
+@answers("attention_scores", "precedence")
+def half_for_a_root_in_brackets(q, k):
+    return q @ k.mT / (q.size(-1) ** 1 / 2)
+
+
 @answers("attention_scores", "by_d_k")
 def both_sides_divided(q, k):
     root = math.sqrt(q.size(-1))

@@ -33,6 +33,11 @@ def too_flat(q, k, v, mask=None):
     return finished(q @ k.mT / q.size(-1), v, mask)
 
 
+@answers("scaled_dot_product_attention", "precedence")
+def half_for_a_root(q, k, v, mask=None):
+    return finished(q @ k.mT / k.size(-1) ** 1 / 2, v, mask)
+
+
 @answers("scaled_dot_product_attention", "floored_root")
 def cut_root(q, k, v, mask=None):
     return finished(q @ k.mT / int(q.size(-1) ** 0.5), v, mask)
