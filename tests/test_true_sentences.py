@@ -274,7 +274,7 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("EncoderBlock", WithoutACausalMask, "depends on later tokens", "last row of the mask"),
         ("EncoderBlock", NormsOfTheirOwn, "no number is off by more than", "with it are not"),
         ("Encoder", SortedAsText, "Only these cases are wrong: 11 layers", "with it are not"),
-        ("EncoderBlock", InAList, "gradients reach x and all parameters – as if `", ""),
+        ("EncoderBlock", InAList, "all parameters – as if `", "were registered"),
         ("sinusoidal_encoding", other_frequencies, "only `[..., 0, :]` is right as a whole", "is right."),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
     ],

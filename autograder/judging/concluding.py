@@ -141,8 +141,8 @@ def _raised(errors: Sequence[StudentError]) -> str:
     """What was raised, as the end of a sentence that begins with how often: errors are alike but for their numbers."""
     if all(error.type == probe.TOO_SLOW for error in errors):
         return f"did not end within {errors[0].message} s."
-    errors = [error for error in errors if error.type != probe.TOO_SLOW]
     alike = {(error.type, re.sub(r"\d+", "", gist(error.message))) for error in errors}
+    errors = sorted(errors, key=lambda error: error.type == probe.TOO_SLOW)  # which is no message to show
     first = f"{errors[0].type}: {gist(errors[0].message)}."
     return f"raised {first}" if len(alike) == 1 else f"raised errors, the first of them {first}"
 

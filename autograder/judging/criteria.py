@@ -201,8 +201,8 @@ def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
         return False, f"the gradient of {as_code(differing)} is missing or differs"
     if not _deciding(comparison, gaps):
         return False, "no case with gradients agrees, so none can be compared"
-    adopted = comparison.run.adopted
-    return True, f"as if {as_code(sorted(adopted)[:1])} were registered" if adopted else ""
+    adopted = sorted(comparison.run.adopted)
+    return True, f"as if {as_code(adopted, 2)} were among the parameters" if adopted else ""
 
 
 def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[int]:

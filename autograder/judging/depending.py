@@ -8,7 +8,7 @@ import torch
 from autograder import probe
 from autograder.judging.comparing import Comparison, gradients, largest, leaves, shapes
 
-Reached = list[tuple[np.ndarray, np.ndarray]]  # of each case: where a gradient arrives, and where one should
+Reached = list[tuple[np.ndarray, np.ndarray]]  # of each case, such as where a gradient arrives, and where one should
 PLACES = tuple((axis, at) for axis in (-2, -1, 0) for at in (0, -1, 1, -2))
 
 
@@ -49,28 +49,28 @@ def _other_than_0(gradient: np.ndarray) -> np.ndarray:
 def _said(name: str, cases: Reached) -> Iterator[str]:
     """What all cases have in common for one input."""
     if all((got & ~right).any() for got, right in cases):
-        if at := _place([(got & ~right, got, right) for got, right in cases]):
+        if at := _place([(got & ~right, right) for got, right in cases]):
             yield f"A gradient reaches `{name}{at}`, which should get none"
         elif all(right.any() for _, right in cases):
             yield f"A gradient reaches numbers of `{name}` that should get none"
     if all((right & ~got).any() for got, right in cases):
-        if at := _place([(right & ~got, right, got) for got, right in cases]):
+        if at := _place([(right & ~got, got) for got, right in cases]):
             yield f"In the wrong cases no gradient reaches `{name}{at}`"
         elif all(got.any() for got, _ in cases):
             yield f"In the wrong cases no gradient reaches some numbers of `{name}`"
 
 
-def _place(cases: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
-    """One index along an axis, in code, to which the first arrays are confined, and at which the last are False."""
+def _place(cases: Reached) -> str:
+    """One index along an axis, in code, to which the first arrays are confined, and at which the others are False."""
     for axis, at in PLACES:
-        lengths = [only.shape[axis] if only.ndim >= max(1, -axis) else 0 for only, _, _ in cases]
+        lengths = [only.shape[axis] if only.ndim >= max(1, -axis) else 0 for only, _ in cases]
         if min(lengths) < 2 or max(lengths) < 3:  # of two, the first is the last but one
             continue
-        if all(_confined(only, there, nowhere, axis, at) for only, there, nowhere in cases):
+        if all(_confined(only, nowhere, axis, at) for only, nowhere in cases):
             return f"[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]"
     return ""
 
 
-def _confined(only: np.ndarray, there: np.ndarray, nowhere: np.ndarray, axis: int, at: int) -> bool:
+def _confined(only: np.ndarray, nowhere: np.ndarray, axis: int, at: int) -> bool:
     here, rest = only.take(at, axis), np.delete(only, at, axis)
-    return bool(here.any()) and not rest.any() and not nowhere.take(at, axis).any() and bool(there.any())
+    return bool(here.any()) and not rest.any() and not nowhere.take(at, axis).any()

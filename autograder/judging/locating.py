@@ -63,8 +63,8 @@ def _has_other_reasons(comparison: Comparison) -> bool:
     """Whether there is more to it than the sizes that are drawn.
 
     So it is where a case that has not been drawn raises another error, or comes out otherwise than all that are drawn
-    for its criterion; where one with other axes, such as none in front, is wrong; and where what
-    counts as right is nearly as far off as what does not.
+    for its criterion; where one with other axes, such as none in front, is wrong; and where what counts as right is
+    nearly as far off as what does not.
     """
     raised = {
         (case.sizes is not None, outcome.error.type)
