@@ -183,19 +183,26 @@ def gradients(run: Run, i: int) -> dict[str, np.ndarray | None]:
     return {name: (of_weights if name in run.parameters[i] else of_inputs).get(name) for name in names}
 
 
-def gradient_gaps(run: Run, i: int, answer: Parts) -> list[str] | None:
-    """Names of the inputs and parameters whose gradient differs from that of `answer`; None if not asked for."""
+def gradients_of(run: Run, i: int, answer: Parts) -> dict[str, np.ndarray] | None:
+    """The gradients of `answer` to case i, by the names that `leaves` gives; None if they were not asked for."""
     cotangents = run.trial.cotangents[i]
     if cotangents is None or shapes(answer) != run.trial.shapes(i):
         return None
-    by_name, got = leaves(run, i), gradients(run, i)
+    by_name = leaves(run, i)
     pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
     if not pairs:  # what a known mistake gives may have no gradient at all
         wanted = (None,) * len(by_name)
     else:
         total = probe.weighted(pairs)
         wanted = torch.autograd.grad(total, list(by_name.values()), allow_unused=True, retain_graph=True)
-    right = {n: np.zeros(by_name[n].shape) if g is None else g.numpy() for n, g in zip(by_name, wanted, strict=True)}
+    return {n: np.zeros(by_name[n].shape) if g is None else g.numpy() for n, g in zip(by_name, wanted, strict=True)}
+
+
+def gradient_gaps(run: Run, i: int, answer: Parts) -> list[str] | None:
+    """Names of the inputs and parameters whose gradient differs from that of `answer`; None if not asked for."""
+    if (right := gradients_of(run, i, answer)) is None:
+        return None
+    got = gradients(run, i)
     tolerance = 1e-5 * max(1e-3, max(map(largest, right.values())))
     gaps = []
     for name, expected in right.items():

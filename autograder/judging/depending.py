@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 
-from autograder import probe
-from autograder.judging.comparing import Comparison, gradients, largest, leaves, shapes
+from autograder.judging.comparing import Comparison, gradients, gradients_of, largest
 
 Reached = list[tuple[np.ndarray, np.ndarray]]  # of each case, such as where a gradient arrives, and where one should
 PLACES = tuple((axis, at) for axis in (-2, -1, 0) for at in (0, -1, 1, -2))
@@ -18,25 +16,23 @@ def by_gradients(comparison: Comparison) -> Iterator[str]:
     Sentences without their ends. What is said of a gradient holds of any code: a result may depend on a number and its
     gradient be 0 all the same.
     """
-    reached: dict[str, Reached] = {}
+    run, reached = comparison.run, dict[str, Reached]()
     for i, answer in enumerate(comparison.expected):
-        run, cotangents = comparison.run, comparison.trial.cotangents[i]
-        outcome = run.outcomes[i]
-        if comparison.right[i] or comparison.cases[i].dtype != "float64" or answer is None or cotangents is None:
+        if comparison.right[i] or comparison.cases[i].dtype != "float64" or answer is None:
             continue
-        if shapes(answer) != outcome.shapes or outcome.input_gradients is None or outcome.backward_error:
+        if (wanted := gradients_of(run, i, answer)) is None:
+            continue
+        outcome = run.outcomes[i]
+        if not run.fits(i) or outcome.input_gradients is None or outcome.backward_error:
             return
-        given = {name: leaf for name, leaf in leaves(run, i).items() if name not in run.parameters[i]}
-        pairs = [(p, torch.from_numpy(c)) for p, c in zip(answer, cotangents, strict=True) if p.requires_grad]
-        if not pairs or not given:
-            return
-        total, found = probe.weighted(pairs), gradients(run, i)
-        wanted = torch.autograd.grad(total, [*given.values()], retain_graph=True, materialize_grads=True)
-        for (name, leaf), right in zip(given.items(), wanted, strict=True):
-            nothing, got = np.zeros(leaf.shape), found.get(name)
-            got = nothing if got is None else got
-            if got.shape == nothing.shape:
-                reached.setdefault(name, []).append((_other_than_0(got), _other_than_0(right.numpy())))
+        got = gradients(run, i)
+        for name, right in wanted.items():
+            if name in run.parameters[i]:
+                continue
+            own = got.get(name)
+            own = np.zeros(right.shape) if own is None else own
+            if own.shape == right.shape:
+                reached.setdefault(name, []).append((_other_than_0(own), _other_than_0(right)))
     for name, cases in reached.items():
         if len(cases) > 1:
             yield from _said(name, cases)

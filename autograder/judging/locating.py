@@ -28,8 +28,8 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
     """
     if _has_other_reasons(comparison):
         return ""
-    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
-    others = [case for case in comparison.cases if _axes(case) not in usual]
+    usual = _usual_axes(comparison)
+    others = any(_axes(case) not in usual for case in comparison.cases)
     count = next(iter(usual))[:1] if others and len(usual) == 1 else ()
     tried = "Of all sizes that were tried" + "".join(f" for an input of {n_axes} axes" for n_axes in count)
     again = (*repetition.unsteady.values(), *repetition.conditions)
@@ -73,7 +73,7 @@ def _has_other_reasons(comparison: Comparison) -> bool:
     }
     if any(not drawn and (True, kind) not in raised for drawn, kind in raised):
         return True
-    usual = {_axes(case) for case in comparison.cases if case.sizes is not None}
+    usual = _usual_axes(comparison)
     others = [comparison.right[i] for i, case in enumerate(comparison.cases) if _axes(case) not in usual]
     if not all(others) or _right_by_tolerance(comparison):
         return True
@@ -85,6 +85,11 @@ def _has_other_reasons(comparison: Comparison) -> bool:
         for (tag, drawn), found in of_tag.items()
         if not drawn
     )
+
+
+def _usual_axes(comparison: Comparison) -> set[tuple[int, ...]]:
+    """How many axes the arrays of the cases have that are drawn."""
+    return {_axes(case) for case in comparison.cases if case.sizes is not None}
 
 
 def _axes(case: Case) -> tuple[int, ...]:
