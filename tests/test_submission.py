@@ -219,7 +219,8 @@ def test_each_grading_draws_the_numbers_of_its_hidden_cases_anew() -> None:
             (first["inputs"], second["inputs"]),
             *zip(first["weights"].values(), second["weights"].values(), strict=True),
         ):
-            assert np.array_equal(mine, theirs) == case.visible, case.label
+            drawn = np.ptp(np.concatenate([np.ravel(part) for part in mine])) > 0  # else only a shape, which may recur
+            assert not drawn or np.array_equal(mine, theirs) == case.visible, case.label
 
 
 @pytest.mark.parametrize(
