@@ -15,7 +15,7 @@ from autograder.judging.replies import Arrays
 # By how much a number is changed to see what that does. The small one is for what is in doubt: it crosses fewer kinks,
 # but rounding to float32 is as large.
 NUDGES = 1e-3, 1e-5
-FAR = 0.3  # what shows even where results are rounded as coarsely as bfloat16 is
+FAR = 0.3, 3.0  # what shows even where results are rounded as coarsely as bfloat16 is, means of many among them
 MAX_CHANGED = 150  # inputs and parameters; where there are more, none is changed
 
 
@@ -54,8 +54,9 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
             return None
         if nudge == NUDGES[0]:
             idle = [name for name, (up, down) in results.items() if name in matters and _same(up, down)]
-            far = _around(run, i, {name: (by_name[name], FAR * steps[name]) for name in idle})
-            idle = [name for name, pair in far.items() if _same(*pair)]
+            for by in FAR:
+                far = _around(run, i, {name: (by_name[name], by * steps[name]) for name in idle})
+                idle = [name for name, pair in far.items() if _same(*pair)]
         astray = [
             name
             for name, (up, down) in results.items()
