@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autograder.diagnosis import KEY
+
 if TYPE_CHECKING:
+    from autograder.exercise import Mistake
     from autograder.verdict import Difference, Picture, Result, Verdict
 
 HOLDS, FAILS, SPARED = "✓", "✗", "○"
@@ -22,6 +25,11 @@ def amount(points: float) -> str:
 
 def _mark(holds: bool) -> str:
     return HOLDS if holds else FAILS
+
+
+def _label(mistake: "Mistake") -> str:
+    """What a mistake is introduced with: what was found by trying is said of what the code does, not of its lines."""
+    return "In effect" if mistake.key == KEY else "Recognised"
 
 
 def _share(verdict: "Verdict", result: "Result") -> str:
@@ -38,7 +46,12 @@ def text(verdict: "Verdict") -> str:
     """The verdict for a terminal."""
     lines = [f"{_mark(verdict.passed)} {verdict.exercise}: {verdict.headline}"]
     for mistake in verdict.mistakes:
-        lines += ["", f"  Recognised: {mistake.title}", f"    {mistake.sentence}", f"    Where to look: {mistake.look}"]
+        lines += [
+            "",
+            f"  {_label(mistake)}: {mistake.title}",
+            f"    {mistake.sentence}",
+            f"    Where to look: {mistake.look}",
+        ]
     if verdict.error:
         lines += ["", "  Your code stopped at:", *(f"    {line}" for line in verdict.error)]
     lines += ["", f"  Earned: {verdict.earned}", *_result_lines(verdict)]
@@ -105,7 +118,7 @@ def _mistakes(verdict: "Verdict") -> Iterator[str]:
     for mistake in verdict.mistakes:
         yield _tag(
             "blockquote",
-            _tag("strong", f"Recognised: {_said(mistake.title)}."),
+            _tag("strong", f"{_label(mistake)}: {_said(mistake.title)}."),
             f" {_said(mistake.sentence)}<br>",
             _tag("em", "Where to look: "),
             _said(mistake.look),
