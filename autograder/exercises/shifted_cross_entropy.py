@@ -155,7 +155,15 @@ MISTAKES = (
                 WANTED.format(f"-at_ids((softmax(predictions, -1) + {eps}).log(), next_tokens)")
                 for eps in ("1e-12", "1e-10", "1e-9", "1e-8", "1e-7")
             ),
+        ),
+        costs=("large",),
+    ),
+    mistake(
+        "shifted_cross_entropy.no_maximum",
+        "What may be subtracted from all logits of a row without changing their softmax?",
+        change=(
             WANTED.format("-at_ids(predictions - predictions.exp().sum(-1, keepdim=True).log(), next_tokens)"),
+            WANTED.format("-at_ids((predictions.exp() / predictions.exp().sum(-1, keepdim=True)).log(), next_tokens)"),
         ),
         costs=("large",),
     ),

@@ -92,6 +92,20 @@ def log_with_epsilon(logits, ids):
     return -torch.log(p.gather(-1, ids[:, 1:, None]) + 1e-9).mean()
 
 
+@answers("shifted_cross_entropy", "no_maximum")
+def without_the_maximum(logits, ids):
+    logits = logits[:, :-1]
+    wanted = logits.gather(-1, ids[:, 1:, None])[..., 0]
+    return (logits.exp().sum(-1).log() - wanted).mean()
+
+
+@answers("shifted_cross_entropy", "no_maximum")
+def shares_without_the_maximum(logits, ids):
+    p = torch.exp(logits[:, :-1])
+    p = p / p.sum(-1, keepdim=True)
+    return -torch.log(p.gather(-1, ids[:, 1:, None])).mean()
+
+
 @answers("shifted_cross_entropy", "over_tokens")
 def softmax_over_places(logits, ids):
     return -logits[:, :-1].log_softmax(dim=1).gather(-1, ids[:, 1:, None]).mean()
