@@ -239,18 +239,21 @@ def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Ca
         yield f"has length 1 along its {axis(i)} axis", lambda s, i=i: (*s[:i], 1, *s[i + 1 :]), nan
 
 
-def looks(pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: Sequence[str]) -> Iterator[str]:
+def looks(
+    pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: Sequence[str], wrong_shape: bool = False
+) -> Iterator[str]:
     """What can be said of wrong results, each as a sentence without its end; nothing, often.
 
     Args:
         pairs: of every case with a result in the right shape: the student's, the right one, and for each part where
             they differ.
         parts: their names, where there are several.
+        wrong_shape: whether there are results of another shape besides.
     """
     wrong = [pair for pair in pairs if any(off.any() for off in pair[2])]
     if len(wrong) < 2:
         return
-    if len(parts) > 1:
+    if len(parts) > 1 and not wrong_shape:
         bad = [name for n, name in enumerate(parts) if any(off[n].any() for _, _, off in pairs)]
         if len(bad) < len(parts):
             good = [name for name in parts if name not in bad]
@@ -259,27 +262,28 @@ def looks(pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: S
         those = [(g[n], e[n], off[n]) for g, e, off in wrong if off[n].any()]
         name = parts[n] if len(parts) > 1 else "the result"
         if len(those) > 1:
-            yield from _of_part(name, those)
+            numbers, be = ("only the numbers of ", "are") if wrong_shape else ("", _be([name]))
+            yield from _of_part(name, those, f"Where {numbers}{name} {be} wrong")
 
 
-def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Iterator[str]:
-    """The same of one part, over all cases where it is wrong: (got, expected, off)."""
+def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> Iterator[str]:
+    """The same of one part, over all cases where it is wrong: (got, expected, off). `where_wrong`: in words."""
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
         yield f"In {len(broken)} cases, {name} {_verb(name, 'holds')} NaN or ∞ where there should be numbers"
     for axis, at in itertools.product((0, -2, -1), (0, -1)):
         if place := _only_at(those, axis, at):  # as code: what an axis is called differs from task to task
             where = f"`[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]`"
-            yield f"Where {name} {_be([name])} wrong, only {where} is {place}{' as a whole' * (place == 'right')}"
+            yield f"{where_wrong}, only {where} is {place}{' as a whole' * (place == 'right')}"
     summed = all(e.ndim and e.dtype.kind == "f" and np.allclose(e.sum(-1), 1, atol=1e-6) for _, e, _ in those)
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)
         yield f"Each row of {name} should sum to 1; {'here each column does' if across else 'some do not'}"
     floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f"]
     several = len(floats) == len(those) and all(g.size > 1 for g, _, _ in floats)
-    if len(floats) == len(those) and (function := _of_the_right_one(name, floats)):
+    if len(floats) == len(those) and (function := _of_the_right_one(floats, where_wrong)):
         yield function
-    elif several and (pattern := _pattern(name, floats)):
+    elif several and (pattern := _pattern(name, floats, where_wrong)):
         yield pattern
     else:
         share = [float(off.mean()) for _, _, off in those]
@@ -288,7 +292,7 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
         if near or (which and any(e.ndim for _, e, _ in those)):
-            yield f"Where {name} {_be([name])} wrong, {which or 'its values are'} off{near}"
+            yield f"{where_wrong}, {which or 'its values are'} off{near}"
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -301,17 +305,17 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _of_the_right_one(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
+def _of_the_right_one(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> str:
     """The function of the right numbers that all wrong ones of a part are; "" if there is none."""
     pairs = [(g[off].astype(float), e[off].astype(float)) for g, e, off in those]
     with np.errstate(all="ignore"):
         for words, function in FUNCTIONS.items():
             if all(np.allclose(got, function(expected), 1e-6, 1e-9, equal_nan=True) for got, expected in pairs):
-                return f"Where {name} {_be([name])} wrong, every number is {words} the right one"
+                return f"{where_wrong}, every number is {words} the right one"
     return ""
 
 
-def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> str:
+def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> str:
     """What all the wrong numbers of a part have in common; "" if nothing."""
     wrong = [g[off] for g, _, off in those]
     if all(np.ptp(g) == 0 and np.ptp(e) > 0 for g, e, _ in those):
@@ -322,13 +326,13 @@ def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         return f"All values of {name} are there, but in the wrong places"
     values = np.concatenate(wrong)
     if values.size > 5 and np.ptp(values) < 1e-9:
-        return f"Where {name} {_be([name])} wrong, every wrong value is {values[0]:.3g}"
+        return f"{where_wrong}, every wrong value is {values[0]:.3g}"
     if all(np.array_equal(g, np.round(g)) and not np.allclose(e, np.round(e)) for g, e, _ in those):
         return f"All values of {name} are whole numbers, and should not be"
     factors = [_factor(g, e) for g, e, _ in those]
     if all(factors) and len({f"{factor:.3g}" for factor in factors}) > 1:
         shown = ", ".join(dict.fromkeys(f"{factor:.3g}" for factor in factors[:3]))
-        return f"Where {name} {_be([name])} wrong, all values are the right ones times a number: {shown} …"
+        return f"{where_wrong}, all values are the right ones times a number: {shown} …"
     return ""
 
 

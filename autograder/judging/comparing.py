@@ -125,11 +125,14 @@ def near(trial: Trial, i: int, got: np.ndarray, expected: np.ndarray, dtype: str
         return False
     if expected.dtype.kind != "f":
         return np.array_equal(got, expected)
-    case = trial.cases[i]
-    tolerance = trial.exercise.tolerance(case, expected) * (20.0 if (dtype or case.dtype) == "float32" else 1.0)
     size = max(1e-3, largest(expected))
-    close = np.abs(got - expected) <= tolerance * size
+    close = np.abs(got - expected) <= _tolerance(trial, i, expected, dtype) * size
     return bool(close.all()) or bool(np.all(close | (got == expected) | (np.isnan(got) & np.isnan(expected))))
+
+
+def _tolerance(trial: Trial, i: int, expected: np.ndarray, dtype: str = "") -> float:
+    case = trial.cases[i]
+    return trial.exercise.tolerance(case, expected) * (20.0 if (dtype or case.dtype) == "float32" else 1.0)
 
 
 def differing(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -138,6 +141,16 @@ def differing(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         close = (np.abs(got - expected) <= 1e-4 * max(1e-3, largest(expected))) | (got == expected)
     return ~close & ~(np.isnan(got) & np.isnan(expected))
+
+
+def off(trial: Trial, i: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Where an array of case i differs from what is expected, if it does: by a little, where it is no more anywhere."""
+    if near(trial, i, got, expected):
+        return np.zeros(expected.shape, bool)
+    places = differing(got, expected)
+    if places.any() or got.dtype.kind != expected.dtype.kind:
+        return places
+    return np.abs(got - expected) > _tolerance(trial, i, expected) * max(1e-3, largest(expected))
 
 
 def largest(values: np.ndarray) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from autograder import points, probe
 from autograder.exercise import Mistake
 from autograder.judging.asking import Run, without_result
-from autograder.judging.comparing import Comparison, differing, gradient_gaps, near
+from autograder.judging.comparing import Comparison, differing, gradient_gaps, near, off
 from autograder.judging.criteria import Grounds, judge_apart, judge_by_response, judge_criteria, misshapen, properties
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.locating import locate
@@ -198,22 +198,21 @@ def _difference(comparison: Comparison, i: int, follow: bool) -> Difference | No
         expected = part.detach().numpy()
         if near(comparison.trial, i, got, expected):
             continue
-        off = differing(got, expected)
-        form = ".5g" if expected.dtype.kind == "f" else ""
-        if not off.any():  # the numbers agree; what kind of numbers they are does not
-            if got.dtype.kind != expected.dtype.kind:
-                where = f"every place of {name}" if name else "every place"
-                own = dtype if dtype != case.dtype else FLOATS  # which may be the grader's default, and not the code's
-                return Difference(case.label, where, str(expected.dtype), own)
-            off, form = np.asarray(got != expected), ".10g"  # or only their last digits do not
-        at = tuple(int(n) for n in np.argwhere(off)[0])
+        places = off(comparison.trial, i, got, expected)
+        if not places.any():  # the numbers agree; what kind of numbers they are does not
+            where = f"every place of {name}" if name else "every place"
+            own = dtype if dtype != case.dtype else FLOATS  # which may be the grader's default, and not the code's
+            return Difference(case.label, where, str(expected.dtype), own)
+        last_digits = not differing(got, expected).any()
+        form = ".10g" if last_digits else ".5g" if expected.dtype.kind == "f" else ""
+        at = tuple(int(n) for n in np.argwhere(places)[0])
         numbers = expected.astype(float), got.astype(float)
         return Difference(
             case.label,
             f"{name.rpartition(' ')[2]}[{', '.join(map(str, at))}]" if at else name or "the result",
             f"{expected[at]:{form}}",
             f"{got[at]:{form}}",
-            _extent(*numbers, off),
+            _extent(*numbers, places),
             follow_stages(comparison, i) if follow else "",
             Picture.of(*numbers, at, name),
         )

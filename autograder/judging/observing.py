@@ -10,7 +10,17 @@ from torch import Tensor
 from autograder import reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import leaf
-from autograder.judging.comparing import Comparison, as_arrays, as_parts, differing, largest, near, reference, shapes
+from autograder.judging.comparing import (
+    Comparison,
+    as_arrays,
+    as_parts,
+    differing,
+    largest,
+    near,
+    off,
+    reference,
+    shapes,
+)
 from autograder.judging.depending import by_gradients
 from autograder.judging.matching import role_names, too_few, unread, unusual_sum
 from autograder.judging.repeating import Repetition
@@ -37,7 +47,10 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     only_these = f"Only these cases are wrong: {'; '.join(labels)}"
     if len(labels) < len(comparison.cases) / 4:
         sentences.append(only_these)
-    sentences += relations.looks(_beside_expected(comparison), comparison.trial.exercise.parts)
+    wrong_shape = any(
+        outcome.output is not None and not comparison.run.fits(i) for i, outcome in enumerate(comparison.run.outcomes)
+    )
+    sentences += relations.looks(_beside_expected(comparison), comparison.trial.exercise.parts, wrong_shape)
     sentences += by_gradients(comparison)
     if not sentences and len(labels) <= len(comparison.cases) / 2:
         sentences.append(only_these)
@@ -52,11 +65,8 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
     compared = []
     for i in comparable(comparison):
         outputs, expected = run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
-        off = [
-            np.zeros(part.shape, bool) if near(trial, i, got, part) else differing(got, part)
-            for got, part in zip(outputs, expected, strict=True)
-        ]
-        compared.append((outputs, expected, off))
+        places = [off(trial, i, got, part) for got, part in zip(outputs, expected, strict=True)]
+        compared.append((outputs, expected, places))
     return compared
 
 
