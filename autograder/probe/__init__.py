@@ -10,7 +10,7 @@ name. So they import one another, and nothing else of the project, by relative i
 """
 
 from .calls import STILL_EMPTY, answer, other, weighted
-from .guards import Forbidden, exact, kernels, registered
+from .guards import Forbidden, exact, kernels, registered, without_compiler
 from .stand_ins import MADE, made, models, state
 from .wire import (
     DTYPES,
@@ -50,4 +50,5 @@ __all__ = [
     "state",
     "unpack",
     "weighted",
+    "without_compiler",
 ]

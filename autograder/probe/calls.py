@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .guards import SETTINGS, Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings
+from .guards import SETTINGS, Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings, without_compiler
 from .objects import in_common, left_behind, loose, moved, unregistered
 from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, refusal, state, writers
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
@@ -165,7 +165,8 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         if not left_behind(call, device):
             return {}
         inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
-        return {"type": _kind(_called(call, inputs, weights, case))}
+        with without_compiler():
+            return {"type": _kind(_called(call, inputs, weights, case))}
     if how.get("shared"):
         kept = [] if case.get("anew") else objects.get("inputs", [])
         inputs = objects["inputs"] = refilled(kept, inputs)

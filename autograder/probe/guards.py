@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
@@ -37,6 +38,7 @@ SETTINGS: dict[str, Callable[[], Any]] = {
 }
 UNHEARD = (signal.SIG_IGN, signal.SIG_DFL)  # an interrupt is not raised as KeyboardInterrupt
 AGAIN = 0.5  # seconds from one interrupt to the next
+IMPORTING = 60.0  # seconds more for an import: PyTorch's compiler cannot be imported again after an interrupt
 WAITING = 3  # times as long it may last: a machine that is busy delays an answer, and some answers only sleep
 
 
@@ -140,13 +142,26 @@ class Watchdog:
         while (left := min(end - time.process_time(), last - time.monotonic())) > 0:
             if self._done.wait(left):
                 return
+        main, latest = threading.main_thread().ident, time.monotonic() + IMPORTING
+        while _is_importing(main) and time.monotonic() < latest:
+            if self._done.wait(0.05):
+                return
         while not self._done.wait(AGAIN if self.barked else 0.0):
             self.barked = True
-            main = threading.main_thread().ident
             if hasattr(signal, "pthread_kill") and main is not None:  # wakes a sleeping call too
                 signal.pthread_kill(main, signal.SIGINT)
             else:
                 signal.raise_signal(signal.SIGINT)
+
+
+def _is_importing(thread: int | None) -> bool:
+    """Whether a thread is in the middle of an import."""
+    frame = sys._current_frames().get(thread or 0)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextlib.contextmanager
@@ -211,6 +226,27 @@ def _random_numbers_kept() -> Generator[None]:
         yield
     finally:
         torch.default_generator.set_state(state)
+
+
+@contextlib.contextmanager
+def without_compiler() -> Generator[None]:
+    """PyTorch's compiler is not imported to be told that it shall leave a function of PyTorch's own alone.
+
+    On the device "meta", an addition is such a function. The import takes seconds, and cannot be made again where an
+    interrupt falls into it.
+    """
+    name, known = "torch._dynamo", vars(torch)
+    if name in sys.modules:
+        yield
+        return
+    stand_in: Any = types.ModuleType(name)
+    stand_in.disable = lambda function, *_, **__: function
+    sys.modules[name] = known["_dynamo"] = stand_in
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)
+        known.pop("_dynamo", None)
 
 
 def settings() -> dict[str, Any]:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from autograder import probe
 from autograder.exercise import Build, Inputs, Parameter, Role, Roles, Weights
 from autograder.reading.names import GAIN, SHIFT, Parameters, role_of
 
@@ -20,7 +21,7 @@ from autograder.reading.names import GAIN, SHIFT, Parameters, role_of
 @functools.cache
 def empty(kind: type[nn.Module], build: Build) -> nn.Module:
     """A module of headroom.reference without numbers of its own: they come from the student."""
-    with torch.device("meta"):
+    with torch.device("meta"), probe.without_compiler():
         return kind(*build).eval()
 
 
