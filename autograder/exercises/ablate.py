@@ -159,7 +159,7 @@ HOOK_LEFT = known(
 )
 WEIGHTS_LEFT = known(
     "weights_left",
-    "Call your function twice, for two heads, and compare the second result with that of a fresh model.",
+    "List what your function changes in the model. Which line puts each thing back, and is it then what it was?",
     sign=lambda seen: any(name.startswith("`blocks") or name.startswith("`Attention") for name in seen.changed),
 )
 
@@ -168,15 +168,18 @@ MISTAKES = (
     WEIGHTS_LEFT,
     known("rows_of_w_o", "`nn.Linear` computes `x @ weight.T + bias`. Which axis of its weight belongs to its input?"),
     known("bias_too", "Does W_O's bias belong to a head?"),
-    known("value_bias_left", "If the map of the values is 0, what is left of a value?"),
-    known("scores_zeroed", "What is the softmax of a row of zeros?"),
-    known("another_head", "Print which columns you set to zero for head 0 and for head 1."),
+    known("value_bias_left", "Print the head's values. What are they, if not 0?"),
+    known("scores_zeroed", "What is the softmax of a row of equal scores?"),
+    known("another_head", "Print which columns, or which heads, you set to zero for head 0 and for head 1."),
     known("heads_from_1", "Which columns of W_O's weight belong to head 0?", also=("heads_from_1_or_last",)),
     known("interleaved", "Read `split` again: which columns does head 1 get?"),
     known("only_that_head", "Which of the heads are left when you are done?"),
-    known("every_head", "How many columns does one head have? How many do you set to zero?"),
+    known("every_head", "How many heads should be left when you are done, and how many are?"),
     known("whole_layer", "Compare what is added to the stream with what one head contributes to it."),
-    known("nothing_changed", "Compare your result with `model(ids)`. When is the weight, or the hook, in place?"),
+    known(
+        "nothing_changed",
+        "Compare your result with `model(ids)`. Does your change reach what W_O computes while the model runs?",
+    ),
     known("every_layer", "In how many layers does your change take place?", "where"),
     known("layers_from_1", "Which block is `model.blocks[0]`?", "where"),
     known("only_at_the_end", "Who reads the output of a head in layer 0?", "where", "earlier"),
