@@ -154,7 +154,7 @@ MISTAKES = (
     ),
     mistake(
         "attention_backward.no_softmax",
-        "The forward has three lines. How many does your backward have?",
+        "The forward has three lines. Which of yours goes back through which of them?",
         change="d_scores = d_weights",
         costs=("values", "mask"),
     ),
@@ -198,24 +198,24 @@ MISTAKES = (
     ),
     mistake(
         "attention_backward.fixed_axes",
-        "Which numbers name the last two axes, however many come before them?",
+        "What names the last two axes, however many come before them?",
         change=(TURNED.format("transpose(1, 2)"), TURNED.format("permute(0, 2, 1)")),
         costs=("shape", "leading"),
     ),
     mistake(
         "attention_scores.reversed_axes",
-        "Print the shape of `v.T` for v of shape (2, 5, 7).",
+        "Take v of shape (2, 5, 7). Which shape should its transpose have, and which does yours have?",
         change=TURNED.format("permute(*range(v.dim() - 1, -1, -1))"),
     ),
     mistake(
         "attention_backward.exchanged_qk",
-        "Which order does the `return` have, and which order does the task have?",
+        "Take sizes that all differ. Which shape should your first result have, and which does it have?",
         change="return d_k, d_q, d_v",
         costs=("shape", "values"),
     ),
     mistake(
         "attention_backward.backwards",
-        "Which order does the `return` have, and which order does the task have?",
+        "Take sizes that all differ. Which shape should your first result have, and which does it have?",
         change="return d_v, d_k, d_q",
         costs=("shape", "values"),
     ),

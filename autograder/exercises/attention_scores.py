@@ -73,7 +73,7 @@ OF_SCORES = (
     ),
     mistake(
         "attention_scores.precedence",
-        "What does Python print for `16 ** 1/2`?",
+        "What is √16, and what does Python print for your expression with d_k = 16?",
         change=("scores = raw_scores / d_k / 2", "scores = raw_scores / (d_k / 2)"),
         costs=("values",),
     ),
@@ -95,7 +95,7 @@ OF_SCORES = (
     ),
     mistake(
         "attention_scores.multiplied",
-        "Should wider queries and keys give larger or smaller scores?",
+        "Wider queries and keys have larger dot products. Should the factor make up for that or add to it?",
         change="scores = raw_scores * d_k**0.5",
         costs=("values",),
     ),
@@ -121,18 +121,18 @@ OF_SCORES = (
     ),
     mistake(
         "attention_scores.viewed",
-        "Try both on `torch.arange(6).view(2, 3)`. Which of them exchanges rows and columns?",
+        "Try yours on `torch.arange(6).view(2, 3)`. Does it exchange rows and columns?",
         change="raw_scores = q @ read_on(k, -2, -1)",
     ),
     mistake(
         "attention_scores.fixed_axes",
-        "Which numbers name the last two axes, however many come before them?",
+        "What names the last two axes, however many come before them?",
         change="raw_scores = q @ k.transpose(1, 2)",
         costs=("shape", "leading"),
     ),
     mistake(
         "attention_scores.reversed_axes",
-        "Print the shape of `k.T` for k of shape (2, 5, 7).",
+        "Take k of shape (2, 5, 7). Which shape should its transpose have, and which does yours have?",
         change="raw_scores = q @ axes_reversed(k, -2, -1)",
     ),
 )
