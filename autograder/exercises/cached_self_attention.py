@@ -191,13 +191,13 @@ MISTAKES = (
     ),
     mistake(
         "cached_self_attention.cache_unused",
-        "Follow the cache out of one call, into the next, and up to the scores.",
+        "Follow the cache out of one call, into the next, and up to the weights.",
         change="all_keys = keys\nall_values = values",
         costs=("steps", "pieces", "kept"),
     ),
     mistake(
         "cached_self_attention.only_new_kept",
-        "How many tokens does your cache hold after three calls?",
+        "In the third call, how many keys do the queries meet?",
         change="return output, (keys, values)",
         costs=("steps", "pieces", "kept"),
     ),
@@ -222,7 +222,7 @@ MISTAKES = (
     ),
     mistake(
         "cached_self_attention.over_features",
-        "Print the shapes of keys and values after the second call. Which axis counts tokens once the heads are split?",
+        "Print the shapes of all that is joined in the second call. Which axis counts tokens once the heads are split?",
         change=(JOINED.format(-1), JOINED.format(1), JOINED.format(0), "all_values = values"),
         costs=("steps", "pieces", "kept"),
     ),
@@ -262,7 +262,7 @@ MISTAKES = (
     ),
     mistake(
         "cached_self_attention.no_self",
-        "Print the mask's first row.",
+        "Print the mask's first row in the first call.",
         change="mask = every.tril(every.size(1) - every.size(0) - 1)",
     ),
     *(known(key, "whole") for key in ("view_split", "no_transpose")),

@@ -42,7 +42,7 @@ def steps(n_tokens: int, /) -> Tensor:
 MISTAKES = (
     mistake(
         "causal_mask.no_self",
-        "Print the first row. Which diagonal does `tril` or `triu` begin with, and is it kept?",
+        "Print the first row. What may the first token attend to?",
         change="mask = keys < column(queries)",
     ),
     mistake(
@@ -62,7 +62,7 @@ MISTAKES = (
     ),
     mistake(
         "causal_mask.everything",
-        "Is the result of `tril` or `triu` used? Without the underscore at its end it changes nothing in place.",
+        "Print the mask after each of your lines. Which of them should make entries False, and is its result used?",
         change="mask = keys < column(queries) + n_tokens",
     ),
     mistake(

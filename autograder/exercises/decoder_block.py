@@ -163,7 +163,7 @@ def _own(key: str, look: str, *changes: str, costs: tuple[str, ...] = ("values",
 
 
 own_memory, memory_asks = SOURCES
-COUNT = "Count the branches of the task's table, and those of your `forward`."
+COUNT = "Count the branches of the task's table, and those that reach what your `forward` returns."
 ORDER = "Read the task's table from top to bottom."
 
 MISTAKES = (
