@@ -107,7 +107,7 @@ MISTAKES = (
     parts.OVERWRITTEN,
     mistake(
         "encoder.repeated_block",
-        "Count the parameters of encoders with one layer and with two. How many blocks does `__init__` build?",
+        "Count the parameters of encoders with one layer and with two. Which block runs in each layer?",
         "layers",
         costs=("values",),
     ),
@@ -137,7 +137,7 @@ MISTAKES = (
     ),
     mistake(
         "encoder.first_to_all",
-        "In the loop, what goes into a block, and where is its result kept?",
+        "What goes into the last block, and where is the result of the one before it kept?",
         "source",
         costs=("values",),
     ),
@@ -156,7 +156,7 @@ MISTAKES = (
     ),
     mistake(
         "encoder.other_number",
-        "Follow `n_layers` through `__init__`.",
+        "With `n_layers` 1, 2 and 3, how many blocks run?",
         "layers",
         costs=("values",),
     ),

@@ -225,7 +225,7 @@ OWN = (
     ),
     mistake(
         "encoder_block.one_head",
-        "Follow `n_heads` through `__init__`.",
+        "Follow `n_heads` through `__init__` to the line that splits the heads.",
         change="""
         n_heads = 1
         queries = split_heads(linear(first_norm, attention_w_q_weight, attention_w_q_bias), n_heads)
@@ -237,7 +237,7 @@ OWN = (
 MASK = (
     mistake(
         "encoder_block.mask_ignored",
-        "Follow `mask` from the signature to the attention.",
+        "Follow `mask` from the signature to the scores.",
         change="visible_scores = scores",
         costs=("mask",),
     ),

@@ -206,7 +206,7 @@ MISTAKES = (
     ),
     mistake(
         "feed_forward.no_bias",
-        "Count the symbols in the formula, and the parameters of your module.",
+        "Count the symbols in the formula, and the parameters that your `forward` uses.",
         change=(
             "shrink_bias = None\nwide_features = linear(x, expand_weight, None)",
             "wide_features = linear(x, expand_weight, None)",
