@@ -75,6 +75,10 @@ def steps(table: Tensor, ids: Annotated[Tensor, "batch n_places", "the ids"], st
     return embeddings + positions
 
 
+SCALE = (
+    "Follow a row of the table to the result. What is it multiplied by, and what in the program that you were given?"
+)
+
 MISTAKES = (
     OVERWRITTEN,
     mistake(
@@ -98,7 +102,7 @@ MISTAKES = (
     ),
     mistake(
         "embed_tokens.positions_twice",
-        "Count the additions between the table and the result.",
+        "How many times is each of the two in what you return?",
         change="return embeddings + 2 * positions",
         costs=("sum",),
     ),
@@ -114,7 +118,7 @@ MISTAKES = (
     ),
     mistake(
         "embed_tokens.not_turned_back",
-        "You exchange two axes before the call. What has to happen after it?",
+        "Which axis of your result counts the tokens of a sentence, and which does the task want?",
         change="return (embeddings + positions).transpose(0, 1)",
     ),
     mistake(
@@ -137,19 +141,19 @@ MISTAKES = (
     ),
     mistake(
         "embed_tokens.not_scaled",
-        "Compare your first line with the one that you were given.",
+        SCALE,
         change="embeddings = looked_up(table, ids)",
         costs=("sum",),
     ),
     mistake(
         "embed_tokens.divided",
-        "Compare your first line with the one that you were given.",
+        SCALE,
         change="embeddings = looked_up(table, ids) / d_model**0.5",
         costs=("sum",),
     ),
     mistake(
         "embed_tokens.by_d_model",
-        "Compare your first line with the one that you were given.",
+        SCALE,
         change="embeddings = looked_up(table, ids) * d_model",
         costs=("sum",),
     ),

@@ -144,7 +144,7 @@ MISTAKES = (
     ),
     mistake(
         "masked_attention.on_both",
-        "The task hides keys. Which of your two masks hides queries?",
+        "The task hides keys. Which line of your program hides queries?",
         change=(
             HIDDEN.format("real_tokens & real_tokens.mT", -1e9, -1e9),
             HIDDEN.format("real_tokens & real_tokens.mT", "-INF", "-INF"),
@@ -171,25 +171,25 @@ MISTAKES = (
     ),
     mistake(
         "masked_attention.real_inverted",
-        "Which value of the mask does `masked_fill` replace?",
+        "Where your padding mask is True, are the scores kept or replaced?",
         change="real_tokens = for_queries(~less(places, column(lengths)))",
         costs=("padding",),
     ),
     mistake(
         "masked_attention.itself_hidden",
-        "Which diagonal does `triu` begin with?",
+        "Print the weights of the first token. What may it see?",
         change="past = if_asked(less(places, column(places)), causal)",
         costs=("future",),
     ),
     mistake(
         "masked_attention.next_seen",
-        "Which diagonal does `triu` begin with?",
+        "Print the weights of the first token. What may it see?",
         change="past = if_asked(at_most(places, column(places) + 1), causal)",
         costs=("future",),
     ),
     mistake(
         "masked_attention.future_inverted",
-        "Which value of the mask does `masked_fill` replace?",
+        "Where your causal mask is True, are the scores kept or replaced?",
         change="past = if_asked(~at_most(places, column(places)), causal)",
         costs=("future",),
     ),
