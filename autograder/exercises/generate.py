@@ -148,7 +148,7 @@ MISTAKES = (
     overwritten("contract", look="Look for an assignment into `ids`, or a method whose name ends in an underscore."),
     mistake(
         "generate.no_cache",
-        "Print the shape of what you give to the model in the third step, and `len(cache[0])` before that call.",
+        "Print the shape of what you give to the model in the third step. Which of these tokens has it read before?",
         "fed",
         costs=("kept",),
     ),
@@ -211,7 +211,7 @@ MISTAKES = (
     ),
     mistake(
         "generate.first_not_kept",
-        "In which order does your loop choose a token, and put it to the result?",
+        "Follow the token that the first call chooses: where is it added to the result, and is it there at the end?",
         "count",
         costs=("shape",),
     ),

@@ -251,7 +251,7 @@ MISTAKES = (
     ),
     mistake(
         "grouped_query_attention.cache_ignored",
-        "Follow what `append` returns up to the scores.",
+        "Follow what `append` returns up to the weights.",
         change=(
             "group_keys = new_keys\ngroup_values = new_values",
             """
