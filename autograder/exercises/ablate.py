@@ -154,7 +154,7 @@ def known(key: str, look: str, slot: str = "what", *costs: str, **graded: Any) -
 
 HOOK_LEFT = known(
     "hook_left",
-    "What does `register_forward_pre_hook` return, and what is it good for?",
+    "What does the method that registers a hook return, and what is it good for?",
     sign=lambda seen: any("list of hooks" in name for name in seen.changed),
 )
 WEIGHTS_LEFT = known(

@@ -188,7 +188,7 @@ MISTAKES = (
     ),
     mistake(
         "generate.first_position",
-        "Of the logits that the first call gives, which are new?",
+        "The first call gives logits for each position of `ids`. After which of them does the text go on?",
         "choice",
     ),
     mistake(
