@@ -67,7 +67,7 @@ def loose(module: nn.Module) -> list[dict[str, str]]:
                 continue
             if isinstance(value, list | tuple | dict) and _holds_weights(value, registered):
                 found.append({"name": name, "kind": type(value).__name__})
-            elif isinstance(value, torch.Tensor) and value.is_floating_point():
+            elif isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim():  # 0 axes: a number
                 found.append({"name": name, "kind": "Tensor"})
     return found[:MAX_NAMES]
 
