@@ -1,5 +1,6 @@
 """ViT: patches, [class], positions, blocks, a norm and a head (lab 7)."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
@@ -91,6 +92,8 @@ def _hard_coded(seen: Evidence) -> bool:
     return not seen.mappable and any(set(p.shape) & (of_digits - own) for p in seen.parameters)
 
 
+# What `cat` raises along the tokens, where one of two batches is of 1.
+ONE_AND_MANY = re.compile(r"except in dimension 1\. Expected size (1 but got size|\d+ but got size 1 )")
 APPENDED = "tokens = torch.cat([embedded, class_token.expand(len(images), -1, -1)], 1)"
 
 MISTAKES = (
@@ -103,7 +106,7 @@ MISTAKES = (
     mistake(
         "vit.not_expanded",
         "Which method repeats a tensor along an axis of size 1, without copying it?",
-        sign=lambda seen: any("must match except in dimension" in error for error in seen.errors),
+        sign=lambda seen: any(map(ONE_AND_MANY.search, seen.errors)),
     ),
     mistake(
         "vit.hard_coded",
@@ -148,7 +151,7 @@ MISTAKES = (
     ),
     mistake(
         "vit.class_without_position",
-        "What comes first: to prepend or to add? How many rows should the table have?",
+        "How many tokens enter the first block? How many of them get a row of the table?",
         change=(
             "embedded = embedded + positions_table[torch.arange(embedded.size(1))]\nplaced = tokens",
             "embedded = embedded + positions_table[1:]\nplaced = tokens",
@@ -179,7 +182,7 @@ MISTAKES = (
     ),
     mistake(
         "vit.repeated_block",
-        "How often is a block made? Multiplying a list copies no module.",
+        "How many different blocks do the tokens pass through? Multiplying a list copies no module.",
         change="encoded = through(placed, [0] * n_layers, build, roles)",
         costs=("depth", "contract"),
     ),
@@ -191,7 +194,7 @@ MISTAKES = (
     ),
     mistake(
         "vit.first_block_only",
-        "Look at what happens in the loop over the blocks, and when it ends.",
+        "How many blocks do the tokens pass through? If there is a loop, when does it end?",
         change="encoded = through(placed, [0], build, roles)",
         costs=("depth",),
     ),
