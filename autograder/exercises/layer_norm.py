@@ -119,7 +119,7 @@ MISTAKES = (
         "Look at what `__init__` fills γ and β with.",
         sign=_wrong_start,
     ),
-    overwritten(look="Look for `-=`, `/=` or a method whose name ends in an underscore."),
+    overwritten(look="Look for an assignment into a slice, `-=`, `/=` or a method whose name ends in an underscore."),
     mistake(
         "layer_norm.no_keepdim",
         "Compare the shapes of x and of its mean. What would make the last axis of the mean a 1?",
@@ -127,7 +127,7 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm.unbiased",
-        "Look at what `var` and `std` divide by unless told otherwise.",
+        "What is the sum of squares divided by? `var` and `std` have a default for it.",
         change="variance = variance * x.numel() / (x.numel() - variance.numel())",
         costs=("values",),
     ),
@@ -186,7 +186,7 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm.over_everything",
-        "Look at what `mean` reduces when no axis is given.",
+        "How many means should two samples of three tokens have? How many do you compute?",
         change=OVER.format("tuple(range(x.dim()))"),
         costs=("values", "shapes"),
     ),

@@ -148,7 +148,7 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm_backward.over_everything",
-        "What does `mean` reduce when no axis is given?",
+        "How many tokens share one mean in your code?",
         change=OVER.format("tuple(range(g.dim()))"),
     ),
     mistake(
@@ -183,7 +183,7 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm_backward.unbiased",
-        "Look at what `var` and `std` are told to divide by.",
+        "What is the sum of squares divided by, in the forward and in your code?",
         change="variance = x.var(-1, keepdim=True)",
     ),
     mistake(
@@ -248,7 +248,7 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm_backward.exchanged",
-        "Which order does the `return` have, and which order does the task have?",
+        "out = γ y + β. Which of your last two results is the gradient of γ, and where does the task want it?",
         change="return d_x, d_beta, d_gamma",
         costs=("affine",),
     ),

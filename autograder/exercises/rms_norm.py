@@ -104,7 +104,7 @@ OVER = "mean_square = square(x).mean({}, keepdim=True)"  # other axes than each 
 MISTAKES = (
     mistake(
         "rms_norm.unregistered",
-        "What must a tensor be wrapped in so that a module registers it?",
+        "Look at how `__init__` stores γ, and what makes a tensor a parameter of a module.",
         sign=_not_registered,
     ),
     mistake(
@@ -122,7 +122,7 @@ MISTAKES = (
         "Look at how γ is created.",
         sign=_wrong_start,
     ),
-    overwritten(look="Look for `/=`, `*=` or a method whose name ends in an underscore."),
+    overwritten(look="Look for an assignment into a slice, `/=`, `*=` or a method whose name ends in an underscore."),
     mistake(
         "rms_norm.no_keepdim",
         "Compare the shapes of x and of its mean square. What would make the last axis a 1?",
@@ -218,7 +218,7 @@ MISTAKES = (
     ),
     mistake(
         "rms_norm.over_everything",
-        "Look at what `mean` reduces when no axis is given.",
+        "How many root mean squares should two samples of three tokens have? How many do you compute?",
         change=OVER.format("tuple(range(x.dim()))"),
     ),
     mistake(

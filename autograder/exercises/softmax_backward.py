@@ -119,7 +119,7 @@ MISTAKES = (
     ),
     mistake(
         "softmax_backward.over_everything",
-        "What does `sum` reduce when no axis is given?",
+        "How many rows share one sum in your code?",
         change=OVER.format("None"),
     ),
     mistake(
