@@ -26,7 +26,11 @@ def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake
     return Mistake(known.key, known.title, known.sentence, look, slot, **graded)
 
 
-def overwritten(*costs: str, look: str = f"Look for {IN_PLACE}", topic: str = "multi_head_self_attention") -> Mistake:
+def overwritten(
+    *costs: str,
+    look: str = f"Look for an assignment into a slice, {IN_PLACE}",
+    topic: str = "multi_head_self_attention",
+) -> Mistake:
     """The mistake of changing an argument in place, under the title that a table of `headroom.mistakes` gives it.
 
     Args:

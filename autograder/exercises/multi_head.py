@@ -52,7 +52,7 @@ def _unregistered(seen: Evidence) -> bool:
 OF_HEADS = (
     mistake(
         "multi_head_self_attention.unregistered",
-        "Count `list(module.parameters())`. Which container tells the module about the layers that it holds?",
+        "Count `list(module.parameters())`. What makes a tensor a parameter, and which container knows its layers?",
         sign=_unregistered,
     ),
     overwritten(),
@@ -64,7 +64,7 @@ OF_HEADS = (
     ),
     mistake(
         "multi_head_self_attention.no_transpose",
-        "The given attention compares along the last axis but one. Which axis should that be?",
+        "The attention compares along the last axis but one. Which axis should that be?",
         change=(
             UNTRANSPOSED + "merged_heads = merge_untransposed(means)",
             UNTRANSPOSED + "merged_heads = means.transpose(1, 2).reshape(x.shape)",
@@ -84,7 +84,7 @@ OF_HEADS = (
     ),
     mistake(
         "multi_head_self_attention.interleaved",
-        "Look at the order of heads and d_head when the last axis is split.",
+        "Which features does head 0 get in your code, and which does the task give it?",
         change=for_each("{name} = split_in_turns(projected_{name}, n_heads)"),
         costs=("values",),
     ),

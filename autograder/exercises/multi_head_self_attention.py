@@ -200,7 +200,7 @@ MISTAKES = (
     ),
     mistake(
         "multi_head_self_attention.scaled_after",
-        "Sum a row of your weights.",
+        "Which numbers do you divide by √d_head, and which does the formula?",
         change="scores = raw_scores\nweights = softmax(visible_scores, -1) / d_head**0.5",
         costs=("values",),
     ),

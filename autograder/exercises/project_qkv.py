@@ -108,13 +108,13 @@ MISTAKES = (
     ),
     mistake(
         "project_qkv.exchanged_qk",
-        "Which order does the `return` have, and which order does the task have?",
+        "Which map makes the first of your results, and which should?",
         change="return k, q, v",
         costs=("values",),
     ),
     mistake(
         "project_qkv.exchanged_kv",
-        "Which order does the `return` have, and which order does the task have?",
+        "Which map makes the second of your results, and which should?",
         change="return q, v, k",
         costs=("values",),
     ),
