@@ -161,14 +161,14 @@ MISTAKES = (
     ),
     mistake(
         "next_probabilities.one_too_few",
-        "Count the tokens of a row whose probability is not 0. Is it < or ≤ that drops a token?",
+        "Count the tokens of a row whose probability is not 0, for several `top_k`, also for 1.",
         "number",
         change="allowed = warm > lowest if top_k is not None else warm >= lowest",
         costs=("top_k",),
     ),
     mistake(
         "next_probabilities.least_likely",
-        "In which order does `sort` sort, if it is not told otherwise?",
+        "Print the logits of a row, and which of them are kept. If you sort, in which order?",
         change="allowed = warm <= warm.sort(-1).values[:, count - 1 : count]",
         costs=("top_k",),
     ),
@@ -227,7 +227,7 @@ MISTAKES = (
     ),
     mistake(
         "next_probabilities.rising",
-        "In which order does `sort` sort, if it is not told otherwise?",
+        "With which token does your sum begin? If you sort, in which order?",
         change="sorted_pair = judged.sort(-1)",
         costs=("top_p", "both"),
     ),
@@ -248,7 +248,7 @@ MISTAKES = (
     ),
     mistake(
         "next_probabilities.top_p_first",
-        "After `top_k` has dropped tokens: do the probabilities that you add up sum to 1?",
+        "The probabilities that you add up: what do those of the tokens that `top_k` has left sum to?",
         change=(
             "judged = warm.softmax(-1)",
             "judged = warm.softmax(-1) * allowed",
@@ -257,7 +257,7 @@ MISTAKES = (
     ),
     mistake(
         "next_probabilities.over_batch",
-        "Sum your result along each axis. Which sums should be 1?",
+        "Along which axis does your softmax run, and which axis of the logits counts the vocabulary?",
         change=(
             "left = visible.softmax(0)\nreturn kept if top_p == 1 else kept / sums",
             "left = visible.softmax(0)\nreturn kept",
