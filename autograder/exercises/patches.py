@@ -53,19 +53,19 @@ CUTTING = (
     ),
     mistake(
         "patchify.strided",
-        "In memory, what do you step through first: the pixels of a patch's row, or the patches?",
+        "Number the pixels of a row. Which of them does patch 0 get, and which should it get?",
         change="squares = windows_in_strides(images, patch_size)",
         costs=("values", "channels"),
     ),
     mistake(
         "patchify.column_major",
-        "In the order of your axes before the last reshape, do rows or columns of patches come first?",
+        "Which patch comes after the first: the one to its right, or the one below it?",
         change="squares = squares.transpose(2, 3)",
         costs=("values",),
     ),
     mistake(
         "patchify.transposed",
-        "In the order of your axes before the last reshape, do a patch's own rows or columns come first?",
+        "Inside a patch, which pixel comes after the first: the one to its right, or the one below it?",
         change="squares = squares.transpose(4, 5)",
         costs=("values",),
     ),

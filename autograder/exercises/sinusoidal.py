@@ -44,7 +44,7 @@ def of_table(count: str, width: int) -> tuple[Mistake, ...]:
         ),
         mistake(
             "sinusoidal_encoding.floored",
-            "Print the exponents. How many different ones are there?",
+            "Print the angles of position 1. How many different ones are there?",
             change="exponents = even_columns // d_model",
             costs=("values",),
         ),
