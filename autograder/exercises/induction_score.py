@@ -84,7 +84,7 @@ MISTAKES = (
     ),
     mistake(
         "induction_score.previous_token",
-        "Does your choice of keys depend on `length`?",
+        "The sequence is A B C A. The last A is the query. At which position is the key whose weight you take?",
         change="keys = queries - 1",
     ),
     mistake(
@@ -94,7 +94,7 @@ MISTAKES = (
     ),
     mistake(
         "induction_score.first_time_counted",
-        "Which is the first token that has been there before? How long is the diagonal that you take?",
+        "Which is the first token that has been there before? With which query does your mean begin?",
         change="queries = arange(length - 1, n_tokens - length + 1, 1)",
     ),
     mistake(

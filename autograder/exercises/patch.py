@@ -128,7 +128,7 @@ MISTAKES = (
     known("weights_alone", "A head's output is weights @ values. Which of the two comes from the donor?", "part"),
     known("values_alone", "A head's output is weights @ values. Which of the two comes from the donor?", "part"),
     known("added", "How often is the head's output in what W_O reads?"),
-    known("zero", "Is the donor's output still what it was when you use it? A view of a tensor changes with it."),
+    known("zero", "Print what you put in the head's place. If it is a view of a tensor, it changes with that tensor."),
     known("last_token", "At how many positions do you replace the output?"),
     known("every_layer", "In how many layers do you replace something?", "where"),
     known("layers_from_1", "Which block is `model.blocks[0]`?", "where"),

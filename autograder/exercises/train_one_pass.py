@@ -111,7 +111,7 @@ MISTAKES = (
     ),
     mistake(
         "train_one_pass.first_only",
-        "Look at how far the `return` is indented.",
+        "After how many batches does your loop end, and which line ends it?",
         "batches",
     ),
     mistake(
