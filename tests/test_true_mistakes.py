@@ -41,6 +41,20 @@ class MeansDivided(reference.MultiHeadSelfAttention):
         return self.w_o((scores.softmax(-1) @ v / q.size(-1) ** 0.5).transpose(1, 2).flatten(2))
 
 
+class PartsViewed(nn.Module):
+    """Nothing is transposed; the three parts lie side by side in memory."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.qkv, self.out, self.n_heads = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model), n_heads
+
+    def forward(self, x, mask=None):
+        batch, tokens, _ = x.shape
+        parts = (part.view(batch, self.n_heads, tokens, -1) for part in self.qkv(x).chunk(3, -1))
+        output, _ = reference.scaled_dot_product_attention(*parts, mask)
+        return self.out(output.transpose(1, 2).reshape(x.shape))
+
+
 def squares(images, side, rows, columns):
     batch, channels = images.shape[:2]
     cut = images.reshape(batch, channels, rows, side, columns, side)
@@ -135,6 +149,7 @@ class BesideTheFeatures(reference.ViT):
         ("scaled_dot_product_attention", no_such_mask, "the mask has no effect", ": it is not used"),
         ("scaled_dot_product_attention", lost_rows_see_all, "the mask is applied to the queries", "alike"),
         ("MultiHeadSelfAttention", MeansDivided, "scaled after the softmax", "each row sums to 1/"),
+        ("MultiHeadSelfAttention", PartsViewed, "a `view` against the order of memory", "transposed memory"),
         ("patchify", counted_along_the_width, "the image is assumed to be square", "along the height"),
         ("patchify", far_apart, "the pixels of a patch lie far apart", "split in two"),
         ("next_probabilities", one_less_by_topk, "one token too few is kept", "comparison"),

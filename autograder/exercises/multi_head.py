@@ -96,7 +96,7 @@ OF_HEADS = (
     ),
     mistake(
         "multi_head_self_attention.residual",
-        "Compare the last line of your `forward` with the task.",
+        "What does your `forward` use x for, apart from the three maps?",
         change="output = x + linear(merged_heads, o_weight, o_bias)",
         costs=("values",),
     ),
