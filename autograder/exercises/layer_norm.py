@@ -223,13 +223,13 @@ MISTAKES = (
     ),
     mistake(
         "layer_norm.no_gamma",
-        "Follow γ through `forward`.",
+        "Follow γ from `__init__` through `forward`.",
         change="return normalised_values + beta",
         costs=("values",),
     ),
     mistake(
         "layer_norm.no_beta",
-        "Follow β through `forward`.",
+        "Follow β from `__init__` through `forward`.",
         change="return normalised_values * gamma",
         costs=("values",),
     ),

@@ -63,12 +63,12 @@ MISTAKES = (
     ),
     mistake(
         "padding_mask.one_too_many",
-        "What is the place of the last real token of a sequence of length 3? Does your comparison hold one place on?",
+        "At which position is the last real token of a sequence of length 3? What does your mask say of the next one?",
         change="ends = column(lengths + 1)",
     ),
     mistake(
         "padding_mask.one_too_few",
-        "What is the place of the last real token of a sequence of length 3? Does your comparison hold there?",
+        "At which position is the last real token of a sequence of length 3? What does your mask say of it?",
         change="ends = column(lengths - 1)",
     ),
     mistake(
