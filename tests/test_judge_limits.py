@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -14,6 +15,7 @@ from autograder import probe
 from autograder.exercise import Case, Criterion
 from autograder.judge import judge
 from autograder.probe import guards
+from tests.conftest import REPOSITORY
 from tests.small_exercises import MASK, forging, held, judged
 
 
@@ -253,6 +255,7 @@ def test_a_package_whose_import_was_interrupted_is_whole_when_it_is_imported_aga
     (tmp_path / "halfway" / "parts" / "__init__.py").write_text("import halfway.parts.more\nwait = 60\n")
     (tmp_path / "halfway" / "parts" / "more.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(guards, "IMPORTING", 0)
 
     def importing(x):
         import halfway  # noqa: F401
@@ -272,3 +275,37 @@ def test_what_a_forbidden_function_is_called_in_does_not_matter():
     )
     sly = lambda x: torch.relu(x) > 0 if len(x) > 1 else x > 0  # noqa: E731
     assert "your code calls `relu`. Write it yourself." in judged(strict, sly).headline
+
+
+def test_no_check_imports_pytorchs_compiler():
+    """In a process of its own, as in a student's kernel: what is left behind is told all the same."""
+    code = """
+import sys
+from torch import nn
+from autograder import probe
+from autograder.exercises import find
+from autograder.judge import judge
+from headroom import reference
+class Kept(nn.Module):
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.table = reference.sinusoidal_encoding(max_tokens, d_model)
+    def forward(self, x):
+        return x + self.table[: x.size(1)]
+verdict = judge(find("PositionalEncoding"), lambda request: probe.answer(request, Kept), 0)
+judge(find("ViT"), lambda request: probe.answer(request, reference.ViT), 0)
+print(verdict.passed, "to(device)" in verdict.headline, "torch._dynamo" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPOSITORY)
+    assert run.stdout.split() == ["False", "True", "False"], run.stderr
+
+
+def test_an_import_is_not_interrupted(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.4)\nwhole = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(guards, "WAITING", 1)
+    with pytest.raises(KeyboardInterrupt), guards.Watchdog(0.1):
+        module = importlib.import_module("slow_to_import")
+        assert module.whole
+        time.sleep(5)
+    assert module.whole
