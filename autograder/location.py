@@ -5,7 +5,8 @@ about `squeeze()`, a table of 50 rows, or a mask that is read for the first text
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from autograder.covering import Axis, Choice, Declared, Derived, Only, Sizes, po
 
 MAX_VALUES = 3  # of an axis, which may be the one size that code was written for
 MAX_SEEN = 200  # sets from which they are chosen
+MAX_LIKELY = 3_000  # sets of sizes that a case may have
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
 
@@ -80,6 +82,20 @@ def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: st
         if isinstance(axis, Derived):
             new[axis.name] = axis.of(new)
     return new if all(axis.holds(new) for axis in everything if isinstance(axis, Only)) else None
+
+
+def likely(everything: tuple[Declared, ...], lengths: Iterable[int]) -> list[Sizes]:
+    """All sets of sizes that consist of these lengths, and of what else is declared; none where that is too many."""
+    free = [axis for axis in everything if isinstance(axis, Axis | Choice)]
+    values = [axis.values if isinstance(axis, Choice) else [*lengths] for axis in free]
+    if math.prod(map(len, values)) > MAX_LIKELY:
+        return []
+    found = list[Sizes]()
+    for chosen in itertools.product(*values):
+        sizes: Sizes = {axis.name: value for axis, value in zip(free, chosen, strict=True)}
+        sizes |= {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
+        found.append(sizes)
+    return found
 
 
 def further(everything: tuple[Declared, ...], where: Where, sets: Sequence[Mapping[str, Any]]) -> list[Sizes]:

@@ -68,7 +68,7 @@ def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
     first = next((value for value in arrays.values() if value.ndim > 1 and value.dtype != bool), None)
     if first is not None:
         yield from _of_samples(inputs, arrays, first)
-        yield from _of_tokens(inputs, arrays, first)
+        yield from _of_tokens(inputs, names, arrays, first)
     for i, value in arrays.items():
         if value.dtype.kind == "f":
             other = {i: _another(value)}
@@ -110,7 +110,9 @@ def _of_samples(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndar
     )
 
 
-def _of_tokens(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarray) -> Iterator[Relation]:
+def _of_tokens(
+    inputs: Inputs, names: Mapping[int, str], arrays: Mapping[int, np.ndarray], first: np.ndarray
+) -> Iterator[Relation]:
     axis = first.ndim - 2 if first.dtype.kind == "f" else first.ndim - 1
     tokens = first.shape[axis]
     if tokens < 2 or not axis:
@@ -137,8 +139,13 @@ def _of_tokens(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarr
         )
     if all(value.ndim == first.ndim and value.dtype.kind == "f" for value in arrays.values()):
         turned = {i: np.flip(a, axis).copy() for i, a in arrays.items()}
+        for i, value in arrays.items():
+            words = f"Reordering the tokens of {names[i]} should not change the result, but does"
+            if value is not first:
+                yield Relation(words, _with(inputs, {i: turned[i]}))
+        tokens_of = f" of {listed([names[i] for i in turned])}" if len(turned) > 1 else ""
         yield Relation(
-            "When the tokens are reordered, the results are not reordered in the same way",
+            f"When the tokens{tokens_of} are reordered, the results are not reordered in the same way",
             _with(inputs, turned),
             lambda part: np.flip(part, axis) if along(part, slice(None)) is not None else None,
         )
@@ -148,8 +155,11 @@ def of_part(words: str, name: str) -> str:
     """A sentence on "the result" as one on a part of it, or, if that has no name, as it is."""
     if not name:
         return words
-    said = _as_sentence(words.replace("The result", "the result", 1).replace("the result", name))
-    return said.replace(" does", " do").replace("is not", "are not") if name.endswith("s") else said
+    said = words.replace("The result", "the result", 1).replace("the result", name)
+    if name.endswith("s"):
+        said = said.replace(f"{name} does", f"{name} do").replace(f"{name} is", f"{name} are")
+        said = said.replace("but is not", "but are not") if f"{name} should" in said else said
+    return _as_sentence(said)
 
 
 def _floats(part: np.ndarray) -> np.ndarray | None:
@@ -281,7 +291,9 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         yield f"Each row of {name} should sum to 1; {'here each column does' if across else 'some do not'}"
     floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f"]
     several = len(floats) == len(those) and all(g.size > 1 for g, _, _ in floats)
-    if len(floats) == len(those) and (function := _of_the_right_one(floats, where_wrong)):
+    if all(_rows_reordered(g, e) for g, e, _ in those):
+        yield f"{where_wrong}, its rows are the right ones in another order"
+    elif len(floats) == len(those) and (function := _of_the_right_one(floats, where_wrong)):
         yield function
     elif several and (pattern := _pattern(name, floats, where_wrong)):
         yield pattern
@@ -334,6 +346,14 @@ def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         shown = ", ".join(dict.fromkeys(f"{factor:.3g}" for factor in factors[:3]))
         return f"{where_wrong}, all values are the right ones times a number: {shown} …"
     return ""
+
+
+def _rows_reordered(got: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether what lies along the first axis is there, in another order."""
+    if got.ndim < 2 or got.dtype.kind != expected.dtype.kind:
+        return False
+    rows = [np.round(part.reshape(len(part), -1).astype(float), 6) for part in (got, expected)]
+    return np.array_equal(*(part[np.lexsort(part.T)] for part in rows))
 
 
 def _factor(got: np.ndarray, expected: np.ndarray) -> float:

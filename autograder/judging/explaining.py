@@ -308,7 +308,7 @@ def _small_change(comparison: Comparison, repetition: Repetition) -> Cause | Non
     answers: list[Parts | None] = [None] * len(trial.cases)
     for (i, _), answer in zip(tried, change.answers, strict=True):
         answers[i] = answer if len(given[i]) == 1 else None
-    how = "this one change" if len(change.edits) == 1 else "these two changes"
+    how = "this change" if len(change.edits) == 1 else "these two changes"
     when = "every time that it is called first" if repetition.unsteady else "in every case"
     sentence = f"With {how}, correct code gives exactly what yours gives {when}."
     look = f"Compare how your code computes {change.where} with what the task says."

@@ -50,13 +50,48 @@ def _where(comparison: Comparison) -> str:
         if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
     )
     guesses = itertools.chain(limits, location.found(axes, sets, wrong))
+    of_others = _sizes_of_others(comparison)
     for where in itertools.islice(guesses, MAX_GUESSES):
+        if not all(any(map(where.holds, likely)) for likely in of_others):
+            continue
         further = location.further(axes, where, sets)
         if not further:
             continue
         if _just_there(trial, where, further):
             return where.words
     return ""
+
+
+def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
+    """Of each wrong case that is not drawn for sizes: the sizes that it may have, which are those of a like one."""
+    trial, usual = comparison.trial, _usual_axes(comparison)
+    return [
+        [sizes for sizes in location.likely(trial.exercise.axes, _lengths(case)) if _like(trial, case, sizes)]
+        for case, right in zip(comparison.cases, comparison.right, strict=True)
+        if case.sizes is None and not right and _axes(case) in usual
+    ]
+
+
+def _lengths(case: Case) -> set[int]:
+    """All numbers that may be a size of a case."""
+    lengths = {n for value in case.inputs if isinstance(value, np.ndarray) for n in value.shape}
+    return lengths | {value for value in (*case.inputs, *(case.build or ())) if type(value) is int}
+
+
+def _like(trial: Trial, case: Case, sizes: Sizes) -> bool:
+    """Whether a case of these sizes is built and called with the same numbers and shapes."""
+    try:
+        other = trial.exercise.of(sizes, np.random.default_rng(0))
+    except Exception:  # sizes that do not go together
+        return False
+    return _form(other) == _form(case)
+
+
+def _form(case: Case) -> list[Any]:
+    """What a case is built and called with, but for the numbers in its arrays."""
+    given = (*(case.build or ()), *case.inputs)
+    shapes = (value.shape if isinstance(value, np.ndarray) else value for value in given)
+    return [value for value in shapes if isinstance(value, int | tuple)]
 
 
 def _has_other_reasons(comparison: Comparison) -> bool:
