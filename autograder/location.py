@@ -6,7 +6,7 @@ about `squeeze()`, a table of 50 rows, or a mask that is read for the first text
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from autograder.covering import Axis, Choice, Declared, Derived, Only, Sizes, po
 
 MAX_VALUES = 3  # of an axis, which may be the one size that code was written for
 MAX_SEEN = 200  # sets from which they are chosen
-MAX_LIKELY = 3_000  # sets of sizes that a case may have
+MAX_LIKELY = 2_000  # sets of sizes that a case may have
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
 
@@ -84,11 +84,14 @@ def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: st
     return new if all(axis.holds(new) for axis in everything if isinstance(axis, Only)) else None
 
 
-def likely(everything: tuple[Declared, ...], lengths: Iterable[int]) -> list[Sizes]:
-    """All sets of sizes that consist of these lengths, and of what else is declared; none where that is too many."""
+def likely(everything: tuple[Declared, ...], lengths: Collection[int]) -> list[Sizes]:
+    """All sets of sizes up to these lengths, or of these alone, with what else is declared; none if too many."""
     free = [axis for axis in everything if isinstance(axis, Axis | Choice)]
-    values = [axis.values if isinstance(axis, Choice) else [*lengths] for axis in free]
-    if math.prod(map(len, values)) > MAX_LIKELY:
+    for sizes_of_axes in (range(1, max(lengths, default=0) + 1), lengths):  # an axis may be the sum of two
+        values = [axis.values if isinstance(axis, Choice) else sizes_of_axes for axis in free]
+        if math.prod(map(len, values)) <= MAX_LIKELY:
+            break
+    else:
         return []
     found = list[Sizes]()
     for chosen in itertools.product(*values):

@@ -143,7 +143,7 @@ def cuts(program: Program) -> list[Edit]:
             is_all = all(cut[line] == all_uses[line] for line in cut)
             words = f"only a part of the gradient flows back from {ways} to {say.name(name)}"
             if is_all:
-                words = f"no gradient flows back directly from {ways} to {say.name(name)}; other ways are left"
+                words = f"no gradient flows back directly from {ways} to {say.name(name)}"
             if len(ends) > 1 and all((line, path) in returned for line, path, _ in some):
                 words = f"no gradient flows back through {say.name(name)} as returned"
             found.append(Edit(some, words, 1.1 * pair, ("cut", name, pair)))

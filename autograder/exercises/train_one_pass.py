@@ -106,7 +106,7 @@ MISTAKES = (
     ),
     mistake(
         "train_one_pass.one_step",
-        "How many steps should a pass of five batches make? Look at what belongs inside the loop.",
+        "How many steps should a pass of five batches make? At which weights is the gradient of the second one taken?",
         "pile",
     ),
     mistake(

@@ -52,7 +52,7 @@ def _where(comparison: Comparison) -> str:
     guesses = itertools.chain(limits, location.found(axes, sets, wrong))
     of_others = _sizes_of_others(comparison)
     for where in itertools.islice(guesses, MAX_GUESSES):
-        if not all(any(map(where.holds, likely)) for likely in of_others):
+        if not all(any(map(where.holds, likely)) for likely in of_others if likely):
             continue
         further = location.further(axes, where, sets)
         if not further:
@@ -63,7 +63,7 @@ def _where(comparison: Comparison) -> str:
 
 
 def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
-    """Of each wrong case that is not drawn for sizes: the sizes that it may have, which are those of a like one."""
+    """Of each wrong case that is not drawn for sizes: those that it may have, if they can be told; a like case has."""
     trial, usual = comparison.trial, _usual_axes(comparison)
     return [
         [sizes for sizes in location.likely(trial.exercise.axes, _lengths(case)) if _like(trial, case, sizes)]
