@@ -20,7 +20,7 @@ from autograder.pipeline.account import Account
 from autograder.pipeline.cells import checked_name, is_run
 from autograder.pipeline.course import within_reach
 from autograder.pipeline.integrity import NOTED, UNREAD
-from autograder.pipeline.kernel import Kernel
+from autograder.pipeline.kernel import Kernel, compiled_probe
 from autograder.pipeline.messenger import Messenger
 from autograder.pipeline.running import Cells, Limits
 
@@ -111,6 +111,7 @@ class JudgedExecute(Execute):
         A unit, which gets a copy of this object, starts none of its own: nobody would remove what that leaves.
         """
         _import_what_judges(self.graded_course)
+        compiled_probe()  # here and once, and not in each unit
         self._refused = None
         try:
             if self.isolated and (why := within_reach(self.config)):

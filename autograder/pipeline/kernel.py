@@ -1,6 +1,9 @@
 """The kernel of a submission: started, readied for the grader's requests, asked how it ended, closed."""
 
 import asyncio
+import base64
+import functools
+import marshal
 import signal
 import sys
 from collections.abc import Callable
@@ -56,9 +59,21 @@ def calling(function: str, *arguments: str | int) -> NotebookNode:
     return new_code_cell(_call(function, *arguments))
 
 
-def readying() -> tuple[NotebookNode, tuple[str, dict[str, str]]]:
-    """A fresh kernel's first cell, and what is sent beside it; then it can be asked."""
-    return new_code_cell(f"{BECOME_A_MODULE}\n{_call('prepare')}"), (KERNEL_SIDE, PROBE)
+def readying(compiled: bool) -> tuple[NotebookNode, tuple[str, dict[str, str]]]:
+    """A fresh kernel's first cell, and what is sent beside it; then it can be asked.
+
+    Args:
+        compiled: whether the kernel's Python is this one, and can take code as this one has compiled it.
+    """
+    probe = compiled_probe() if compiled else PROBE
+    return new_code_cell(f"{BECOME_A_MODULE}\n{_call('prepare', compiled)}"), (KERNEL_SIDE, probe)
+
+
+@functools.cache
+def compiled_probe() -> dict[str, str]:
+    """The code of each of the probe's files, as base64: to compile them takes longer than most answers."""
+    codes = {name: compile(source, f"<probe/{name}.py>", "exec") for name, source in PROBE.items()}
+    return {name: base64.b64encode(marshal.dumps(code)).decode() for name, code in codes.items()}
 
 
 def _call(function: str, *arguments: str | int) -> str:
@@ -79,6 +94,10 @@ class Kernel:
         self, client: Execute, isolated: bool, course: Callable[[], Course], refused: NoIsolation | None = None
     ) -> None:
         self._client, self._isolated, self._course, self._refused = client, isolated, course, refused
+
+    def readying(self) -> tuple[NotebookNode, tuple[str, dict[str, str]]]:
+        """Its first cell, and what is sent beside it."""
+        return readying(compiled=self._isolated)  # and so forked from this Python
 
     @property
     def is_there(self) -> bool:

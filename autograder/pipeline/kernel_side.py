@@ -7,6 +7,7 @@ exercises need to be installed where student code runs. Nothing that comes back 
 import base64
 import builtins
 import importlib
+import marshal
 import sys
 import types
 from typing import Any
@@ -23,14 +24,17 @@ def sent() -> list[Any]:
     return sys.modules["IPython"].get_ipython().get_parent()["metadata"][SENT]
 
 
-def prepare() -> None:
+def prepare(compiled: bool = False) -> None:
     """Ready a fresh kernel, before the student's first line: what is slow is done, and `check` does nothing.
 
-    The texts of this file and of the probe's, by name, are sent beside the cell.
+    The text of this file is sent beside the cell, and each of the probe's, by name: its text, or its code if compiled.
     """
     global probe_code
-    _, sources = sent()
-    probe_code = {name: compile(source, f"<probe/{name}.py>", "exec") for name, source in sources.items()}
+    _, files = sent()
+    probe_code = {
+        name: marshal.loads(base64.b64decode(file)) if compiled else compile(file, f"<probe/{name}.py>", "exec")
+        for name, file in files.items()
+    }
     importlib.import_module("torch")
     module = types.ModuleType("autograder")
     vars(module)["check"] = lambda written: None

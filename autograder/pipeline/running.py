@@ -16,7 +16,7 @@ from autograder.kernels.provisioner import MAX_MESSAGE
 from autograder.pipeline.account import Account
 from autograder.pipeline.cells import is_run
 from autograder.pipeline.integrity import Remark
-from autograder.pipeline.kernel import Kernel, readying
+from autograder.pipeline.kernel import Kernel
 from autograder.pipeline.kernel_side import MIME, SENT
 from autograder.pipeline.outputs import OUTPUTS, SIGNALS, characters, showable, signal
 
@@ -118,7 +118,7 @@ class Cells:
             self._kernel.start()
             for name in self._kernel.left_out:
                 self._account.note(Remark(name, "is too large, too much, or no file: the kernel did not have it"))
-            cell, sent = readying()
+            cell, sent = self._kernel.readying()
             if happened := self.execute(len(self.all), cell, sent, seconds=self._limits.first_s):
                 raise RuntimeError(f"a fresh kernel cannot be used: its first cell {happened}")
         except Exception as problem:
