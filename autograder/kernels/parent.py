@@ -30,7 +30,9 @@ import traceback
 import warnings
 from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import processes
 import sandbox
@@ -39,13 +41,13 @@ MAX_REQUEST = 1 << 16
 LOOK = 0.2  # seconds between two looks at how much memory the kernels have taken
 KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes and its door the next
 
-# What a notebook might import, or torch imports when it is first asked for something.
+# What a kernel or a notebook might import, or torch imports when it is first asked for something.
 WARM = """
-    IPython.core.completer IPython.core.completerlib IPython.core.debugger IPython.core.oinspect IPython.core.ultratb
-    IPython.extensions.storemagic ipykernel.ipkernel ipykernel.zmqshell matplotlib.pyplot
-    matplotlib.backends.backend_agg matplotlib_inline.backend_inline numpy pdb pyseccomp sqlite3 stack_data
-    torch torch.nn.functional torch.optim torch.testing torch.utils.data torch.utils._python_dispatch
-    tornado.platform.asyncio tqdm.auto
+    IPython.core.completer IPython.core.completerlib IPython.core.debugger IPython.core.logger IPython.core.oinspect
+    IPython.core.ultratb IPython.extensions.storemagic IPython.terminal.pt_inputhooks ipykernel.ipkernel
+    ipykernel.kernelapp ipykernel.zmqshell matplotlib.backends.backend_agg matplotlib.pyplot
+    matplotlib_inline.backend_inline numpy pdb pyseccomp sqlite3 stack_data streams torch torch.nn.functional
+    torch.optim torch.testing torch.utils._python_dispatch torch.utils.data tornado.platform.asyncio tqdm.auto
 """
 # Of the course: its folder, what of it is to be imported too, and the packages whose import is noted.
 COURSE: dict[str, Any] = json.loads(os.environ.pop("AUTOGRADER_KERNELS", '{"folder": "", "warm": [], "packages": []}'))
@@ -169,6 +171,7 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     """Enter the sandbox, then be an IPython kernel until the end."""
     import numpy
     import torch
+    from ipykernel import ipkernel
     from ipykernel.kernelapp import IPKernelApp
     from IPython.core.interactiveshell import InteractiveShell
     from streams import StreamInPieces
@@ -187,7 +190,10 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     torch.seed()
     InteractiveShell.clear_instance()
     app = IPKernelApp.instance(outstream_class=f"{StreamInPieces.__module__}.{StreamInPieces.__name__}")
-    app.initialize(["-f", str(connection), "--HistoryManager.hist_file=:memory:"])
+    # IPython looks at every module for its debugger, which there is none of: a copy of twelve megabytes of the parent's
+    # memory, page by page.
+    with mock.patch.object(ipkernel, "sys", SimpleNamespace(modules={})):
+        app.initialize(["-f", str(connection), "--HistoryManager.hist_file=:memory:"])
     inline = sys.modules["matplotlib_inline.backend_inline"]  # imported while there was no shell to hook into
     inline.configure_inline_support.current_backend = "unset"
     inline._enable_matplotlib_integration()
