@@ -6,6 +6,7 @@ minutes for a few hundred kilobytes that somebody chose.
 
 import base64
 import binascii
+import functools
 import html
 import io
 import keyword
@@ -28,6 +29,7 @@ from PIL import Image
 from autograder.pipeline.texts import without_control
 
 MAX_MARKDOWN = 30_000  # characters of one text, pictures apart
+MAX_KEPT = 5_000  # likewise, whose HTML is kept for the next page: a thousand times as much at worst, 64 times
 MAX_HTML = 200_000
 MAX_TAGS = 10_000
 MAX_REOPENED = 500_000  # <b> × <p>: an unclosed <b> is opened again in each <p> that follows
@@ -175,7 +177,7 @@ def prose(source: str, allowance: Allowance, attachments: Mapping[str, Any] | No
     pictures = Pictures(allowance, attachments)
     short = pictures.take_out(without_control(source))
     if len(short) <= MAX_MARKDOWN and allowance.take("markup", len(short)):
-        cleaned = _clean(MARKDOWN.render(short), pictures)
+        cleaned = _clean(_rendered(short), pictures)
         if cleaned is not None:
             return contained(cleaned)
     return contained(_note("This is shown as plain text: it is too long, or has too much markup.")) + text(
@@ -410,3 +412,11 @@ def _markdown() -> MarkdownIt:
 
 
 MARKDOWN = _markdown()
+
+
+def _rendered(source: str) -> str:
+    """Markdown as HTML, not cleaned yet. Short texts are kept: most are the instructor's, the same on every page."""
+    return _kept(source) if len(source) <= MAX_KEPT else MARKDOWN.render(source)
+
+
+_kept = functools.lru_cache(maxsize=64)(MARKDOWN.render)
