@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from headroom.widgets.shared import front_end
 from tests.test_widgets_in_lab import WIDGETS, code, every_widget
+from tests.widget_steps import AT_ONCE, answers, named_keys, parsed
 from tests.widgets import EXPORTED, exported
 
 pytestmark = pytest.mark.quick
@@ -52,3 +53,38 @@ def test_the_website_tells_widgets_which_theme_it_has(browser) -> None:
         page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
         expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
     page.close()
+
+
+@pytest.fixture
+def shown(browser):
+    """Shows a widget of `WIDGETS` in a page that holds nothing else, and paints at once."""
+    pages = []
+
+    def show(name: str):
+        names: dict = {}
+        exec(code(WIDGETS[name]), names)
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name.split()[0]).lower()
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        pages.append(page)
+        page.evaluate(AT_ONCE)
+        page.evaluate(EXPORTED, [*front_end(snake), exported(names["widget"])])
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+
+
+# Of the keys that a help names, what does nothing here: heads that these models lack, and what is the browser's own, on
+# a checkbox and on a button.
+FEW_HEADS, BROWSERS = {"9"}, {"BugSwitches": {"Space"}, "DecodingStepper": {"Enter"}}
+
+
+@every_widget
+def test_each_key_and_control_does_what_it_is_for_and_the_help_names_no_other_key(shown, name) -> None:
+    """Every step of `STEPS` changes what is written there, and nothing else; a key changes something at least once."""
+    page = shown(name)
+    found = answers(page, name)
+    assert found == list(parsed(name))
+    does = {step[2] for step, changed in found if step[0] == "key" and changed}
+    assert named_keys(page) - does - FEW_HEADS == BROWSERS.get(name, set())
