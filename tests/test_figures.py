@@ -276,3 +276,192 @@ def test_the_longest_path_has_a_step_for_each_word_but_the_first():
     pink = to_rgb(figures.COLORS["pink"])
     steps = [np.size(line.get_xdata()) - 1 for ax in fig.axes for line in ax.lines if to_rgb(line.get_color()) == pink]
     assert steps == [6 + 1, 2, 1], "the recurrent network first takes the word in"
+
+
+# Each helper's own promises, and what all of them owe
+
+
+def step_figure():
+    q, k, v = torch.tensor([2.0, 0.0]), torch.tensor([[1.0, 0.0], [2.0, 0.0]]), torch.tensor([[1.0], [3.0]])
+    return figures.attention_step(["cat", "drank"], "its", q, k, v, q @ k.T, torch.tensor([0.25, 0.75]), [2.5], "Found")
+
+
+def mapped():
+    fig, ax = titled()
+    figures.patch_map(ax, torch.rand(28, 28), torch.rand(16))
+    return fig
+
+
+MADE = {
+    "heatmap": lambda: (figures.heatmap(titled()[1], torch.rand(2, 2), colorbar="weight"), plt.gcf())[1],
+    "curves": lambda: figures.curves(History(losses=[2.0, 1.0], val_accuracy=[0.8])),
+    "gallery": lambda: figures.gallery(torch.rand(3, 28, 28), list("abc"), "Three", columns=2),
+    "patch_map": mapped,
+    "attention_step": step_figure,
+    "word_paths": lambda: diagrams.word_paths(list("abcde")),
+    "decoder_block": diagrams.decoder_block,
+    "transformer": lambda: diagrams.transformer(Transformer(9, 9, d_model=8, n_heads=2, d_ff=16), "a", "b", "c"),
+    "vision_transformer": lambda: diagrams.vision_transformer(
+        np.ones((28, 28)), np.ones((17, 12)), np.ones((17, 12)), np.arange(10)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_figure_has_a_title_and_axes_that_say_what_they_count_or_are_not_there(name):
+    """What counts along an axis is in its label, or its ticks are words; pictures of cells count rows and columns."""
+    fig = MADE[name]()
+    fig.canvas.draw()
+    assert fig.get_suptitle() or any(ax.get_title(loc="left") for ax in fig.axes)
+    for ax in fig.axes:
+        if not ax.axison or ax.images:
+            continue
+        for axis in (ax.xaxis, ax.yaxis):
+            words = [tick.get_text() for tick in axis.get_ticklabels() if re.search(r"[A-Za-z]", tick.get_text())]
+            assert axis.get_label_text() or words or not len(axis.get_ticklocs()), f"{name}: {axis}"
+        assert ax.get_legend() or len(ax.get_legend_handles_labels()[1]) < 2, f"{name}: which is which"
+
+
+def test_all_figures_have_one_style():
+    for name, value in {
+        "figure.facecolor": "#FFFFFF",
+        "savefig.facecolor": "#FFFFFF",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "image.cmap": "cividis",
+        "image.interpolation": "nearest",
+        "legend.frameon": False,
+        "figure.constrained_layout.use": True,
+    }.items():
+        assert mpl.rcParams[name] == value, name
+    colors = mpl.rcParams["axes.prop_cycle"].by_key()["color"]
+    assert len(set(colors)) == len(colors) == 7 and colors[:3] == [figures.COLORS[name] for name in "qkv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "cmap"),
+    [
+        ({}, (-1, 3), "cividis"),
+        ({"signed": True}, (-3, 3), "PuOr"),
+        ({"limits": (0, 1)}, (0, 1), "cividis"),
+        ({"limits": (-1, 2), "signed": True}, (-1, 2), "PuOr"),
+    ],
+)
+def test_heatmap_colours_between_the_limits(options, expected, cmap):
+    image = figures.heatmap(titled()[1], [[-1.0, 0.0], [3.0, float("nan")]], **options)
+    assert image.get_clim() == expected and image.get_cmap().name == cmap
+    assert to_rgb(image.get_cmap().get_bad()[:3]) == to_rgb(figures.HIDDEN)
+    assert np.ma.getmaskarray(image.get_array()).tolist() == [[False, False], [False, True]]
+    assert image.colorbar is None and not image.axes.texts, "only who asks for them gets numbers and a bar"
+
+
+@pytest.mark.parametrize(("word", "turned"), [("a", 0), ("ab", 0), ("abc", 45)])
+def test_long_names_of_columns_stand_aslant(word, turned):
+    _, ax = titled()
+    figures.heatmap(ax, torch.rand(2, 2), rows=["long name", "b"], columns=["a", word])
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {turned}
+    with pytest.raises(ValueError, match=r"rows has 3 labels; the matrix of shape \(2, 2\) needs 2"):
+        figures.heatmap(ax, torch.rand(2, 2), rows=list("abc"))
+
+
+def test_curves_count_epochs_from_one_and_show_each_step_beside_the_mean():
+    history = History(losses=[3.0, 1.0] * 100, val_accuracy=[0.5, 0.75, 0.8])
+    left, right = figures.curves(history).axes
+    assert [text.get_text() for text in left.get_legend().get_texts()] == ["each step", "running mean"]
+    assert left.lines[1].get_ydata()[3:].tolist() == [2.0] * 197, "over a fiftieth of the steps"
+    assert left.get_ylim()[0] == 0 and right.lines[0].get_xdata().tolist() == [1, 2, 3]
+    assert right.get_title(loc="left") == "80.0 % after 3 epochs"
+
+
+def test_gallery_shows_ink_dark_on_white_in_rows():
+    fig = figures.gallery(torch.rand(5, 1, 28, 28), list("abcde"), "Five", columns=2)
+    assert len(fig.axes) == 6 and not any(ax.axison for ax in fig.axes)
+    for ax in fig.axes[:5]:
+        assert ax.images[0].get_cmap().name == "gray_r" and ax.images[0].get_clim() == (0, 1)
+    places = [ax.get_subplotspec() for ax in fig.axes[:3]]
+    assert [(one.rowspan.start, one.colspan.start) for one in places] == [(0, 0), (0, 1), (1, 0)]
+
+
+def test_patch_map_fades_from_nothing_to_orange_over_the_image():
+    _, ax = titled()
+    heat = figures.patch_map(ax, torch.rand(28, 28), torch.linspace(0.1, 0.4, 16))
+    assert heat.get_clim() == (0, pytest.approx(0.4)) and list(ax.images).index(heat) == 1
+    low, high = heat.get_cmap()(0.0), heat.get_cmap()(1.0)
+    assert low[3] == 0 and high[3] > 0.5 and to_rgb(high[:3]) == to_rgb(figures.COLORS["k"])
+    assert ax.images[0].get_cmap().name == "gray_r" and ax.images[0].get_clim() == (0, 1)
+    lines = sorted({line.get_xdata()[0] for line in ax.lines if line.get_xdata()[0] == line.get_xdata()[1]})
+    assert lines == [6.5, 13.5, 20.5] and len(ax.lines) == 6, "between the patches"
+    assert len(ax.get_xticks()) == len(ax.get_yticks()) == 0
+    assert figures.patch_map(ax, torch.rand(28, 28), torch.rand(16), limits=(0.1, 0.9)).get_clim() == (0.1, 0.9)
+
+
+def test_attention_step_names_its_stages_and_draws_each_weight_as_long_as_it_is():
+    (ax,) = step_figure().axes
+    written = [text.get_text() for text in ax.texts]
+    places = {text.get_text(): text.get_position() for text in ax.texts}
+    stages = ["a query meets all keys", "1. scores", "2. weights", "values"]
+    assert [places[one][0] for one in stages] == sorted(places[one][0] for one in stages), "from left to right"
+    assert places["3. their weighted mean"][1] > places["values"][1]
+    assert "what “its” takes in" in written and written.count("cat") == written.count("drank") == 2
+    assert written.count("its") == 1 and ax.get_title(loc="left") == "Found" and not ax.axison
+    grey = [one for one in ax.patches if to_rgb(one.get_facecolor()) == to_rgb(figures.COLORS["grey"])]
+    assert [bar.get_width() for bar in grey] == pytest.approx([2 * 0.25, 2 * 0.75])
+    assert places["2.00"][1] < places["4.00"][1] and places["0.25"][1] == places["2.00"][1], "a row for each key"
+    for name in ("q", "k", "v"):
+        assert sum(text == name.upper() for text in written) == {"q": 1, "k": 2, "v": 2}[name]
+
+
+@pytest.mark.parametrize("name", ["k", "v", "scores", "weights"])
+def test_attention_step_refuses_what_has_not_a_row_for_each_word(name):
+    given = {"q": [1.0], "k": [[1.0]] * 2, "v": [[1.0]] * 2, "scores": [1.0] * 2, "weights": [0.5] * 2, "output": [1.0]}
+    given[name] = given[name][:1]
+    with pytest.raises(ValueError, match=f"{name} has 1 rows for 2 words"):
+        figures.attention_step(["a", "b"], "a", **given, title="Found")
+
+
+def test_word_paths_lead_from_the_first_word_to_the_last_by_steps_that_the_network_has():
+    words = list("abcdefghi")
+    fig = diagrams.word_paths(words)
+    assert "From “a” to “i”" in fig.get_suptitle()
+    pink, last = to_rgb(figures.COLORS["pink"]), len(words) - 1
+    for ax, reach in zip(fig.axes, (1, 3, last), strict=True):
+        assert [label.get_text() for label in ax.get_xticklabels()] == words
+        [path] = [np.asarray(line.get_xdata()) for line in ax.lines if to_rgb(line.get_color()) == pink]
+        assert path[0] == 0 and path[-1] == last and np.abs(np.diff(path)).max() <= reach
+    edges = [sum(to_rgb(line.get_color()) == to_rgb(figures.COLORS["grey"]) for line in ax.lines) for ax in fig.axes]
+    assert edges == [9, 3 * (9 * 7 - 2 * (1 + 2 + 3)), 9 * 9]
+
+
+def test_the_pictures_of_models_show_where_masks_and_memory_go_in():
+    ax = MADE["transformer"]().axes[0]
+    hidden = [one.get_xy() for one in ax.patches if to_rgb(one.get_facecolor()) == to_rgb(figures.HIDDEN)]
+    causal = [(round((x - 6.7) / 0.12), round((2.68 - y) / 0.12)) for x, y in hidden if y < 2.9]
+    assert sorted(causal) == sorted((j, i) for i in range(5) for j in range(i + 1, 5)), "a row for each query"
+    padding = {(round((x - 6.7) / 0.12), round((3.68 - y) / 0.12)) for x, y in hidden if y > 2.9}
+    assert padding == {(j, i) for j in (3, 4) for i in range(5)}, "hides keys from every query alike"
+    places = {text.get_text(): text.get_position() for text in ax.texts}
+    order = ["masked\nself-attention", "cross-attention", "feed-forward\nnetwork"]
+    assert [places[one][1] for one in order] == sorted(places[one][1] for one in order), "from below"
+    assert places["positions"][1] < places["masked\nself-attention"][1]
+    assert "only cross-attention joins its halves" in ax.get_title(loc="left")
+
+    ax = diagrams.decoder_block().axes[0]
+    places = {text.get_text().split("\n")[0]: text.get_position() for text in ax.texts}
+    order = ["masked self-attention", "cross-attention", "feed-forward network"]
+    assert [places[one][0] for one in order] == sorted(places[one][0] for one in order)
+    memory = next(place for name, place in places.items() if name.startswith("memory"))
+    assert memory[0] == pytest.approx(places["cross-attention"][0]), "the memory comes in there"
+    details = dict(text.get_text().split("\n") for text in ax.texts if "\n" in text.get_text())
+    assert details == {order[0]: "mask: causal", order[1]: "memory_mask: padding", order[2]: "each token by itself"}
+
+
+def test_a_vision_transformers_picture_names_its_stages_in_order():
+    ax = MADE["vision_transformer"]().axes[0]
+    places = {text.get_text(): text.get_position() for text in ax.texts}
+    stages = ["image", "16 patches", "[class], tokens", "positions", "encoder block, repeated", "logits"]
+    assert [places[one][0] for one in stages] == sorted(places[one][0] for one in stages)
+    assert places["self-attention"][1] > places["feed-forward"][1], "from above"
+    digits = [places[str(digit)][1] for digit in range(10)]
+    assert digits == sorted(digits, reverse=True)
+    assert [one.get_text() for one in ax.texts].count("LayerNorm") == 2
