@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,213 @@ def test_pips_complaints_become_sentences() -> None:
     assert "no build" in bootstrap.explain(no_build, "log")
     assert "cannot be reached" in bootstrap.explain("NewConnectionError(...)\n" + no_build, "log")
     assert "log" in bootstrap.explain("something else", "log")
+
+
+# --- What each part of it decides ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bootstrap():
+    return doctor.load(REPOSITORY / "bootstrap.py")
+
+
+@pytest.mark.parametrize(
+    ("group", "sentence"),
+    [("NO_SPACE", "The disk is full"), ("NO_NETWORK", "cannot be reached"), ("NO_BUILD", "There is no build")],
+)
+def test_every_sign_in_an_installers_words_is_understood(bootstrap, group: str, sentence: str) -> None:
+    for sign in getattr(bootstrap, group):
+        assert sentence in bootstrap.explain(f"ERROR: something\n  {sign}: and more", "log"), sign
+
+
+def pyproject(project: Path, old: str, new: str) -> None:
+    text = (project / "pyproject.toml").read_text()
+    assert old in text
+    (project / "pyproject.toml").write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda project, patch: pyproject(project, 'name = "tiny"', 'name = "tiny"\ndependencies = ["numpy"]'),
+        lambda project, patch: pyproject(project, "setuptools>=77", "setuptools>=78"),
+        lambda project, patch: pyproject(project, "py-modules = []", 'py-modules = ["one"]'),
+        lambda project, patch: (project / "constraints.txt").write_text("numpy==2.0.0\n"),
+        lambda project, patch: patch.setattr(sys, "version_info", (3, 13, 0, "final", 0)),
+    ],
+    ids=["packages", "build system", "modules", "constraints", "Python"],
+)
+def test_the_environment_is_out_of_date_when_what_it_was_made_of_changes(
+    bootstrap, project, monkeypatch, change
+) -> None:
+    (project / ".venv").mkdir()
+    Path(bootstrap.stamp(str(project))).write_text(bootstrap.fingerprint(str(project)))
+    assert bootstrap.up_to_date(str(project)) and not bootstrap.up_to_date(str(project), "test")
+    pyproject(project, "[tool.setuptools]", "[tool.ruff]\n[tool.setuptools]")
+    assert bootstrap.up_to_date(str(project)), "what concerns tools alone needs no new set-up"
+    change(project, monkeypatch)
+    assert not bootstrap.up_to_date(str(project))
+
+
+def test_an_environment_of_a_folder_that_was_moved_is_out_of_date(bootstrap, project: Path, tmp_path_factory) -> None:
+    moved = tmp_path_factory.mktemp("moved") / "course"
+    shutil.copytree(project, moved)
+    assert bootstrap.fingerprint(str(moved)) != bootstrap.fingerprint(str(project))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the environment in this test is a shell script")
+@pytest.mark.parametrize(
+    ("says", "script", "usable"),
+    [
+        ("({0}, {1}) {folder}", "#!{folder}/bin/python", True),
+        ("({0}, {1}) {folder}", "#!/elsewhere/.venv/bin/python", False),
+        ("({0}, {1}) /elsewhere/.venv", "#!{folder}/bin/python", False),
+        ("(3, 9) {folder}", "#!{folder}/bin/python", False),
+        (None, "#!{folder}/bin/python", False),
+        ("({0}, {1}) {folder}", None, False),
+    ],
+    ids=["sound", "moved", "another's", "another Python", "does not start", "without pip"],
+)
+def test_only_an_environment_of_this_python_in_this_place_is_usable(
+    bootstrap, tmp_path: Path, says, script, usable
+) -> None:
+    folder = tmp_path / ".venv"
+    (folder / "bin").mkdir(parents=True)
+    said = "exit 1" if says is None else "echo '" + says.format(*sys.version_info[:2], folder=folder) + "'"
+    (folder / "bin" / "python").write_text(f"#!/bin/sh\n{said}\n")
+    (folder / "bin" / "python").chmod(0o755)
+    if script is not None:
+        (folder / "bin" / "pip").write_text(f"{script.format(folder=folder)}\n")
+    assert bootstrap.usable(str(tmp_path)) == usable
+
+
+def test_what_pip_left_half_moved_is_removed(bootstrap, tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "~umpy").mkdir(parents=True)
+    (packages / "~orch.py").touch()
+    (packages / "whole-1.0.dist-info").mkdir()
+    (packages / "whole-1.0.dist-info" / "RECORD").write_text('"a, b.py",,\n')
+    (packages / "a, b.py").touch()
+    bootstrap.drop_half_installed(str(tmp_path))
+    assert {path.name for path in packages.iterdir()} == {"whole-1.0.dist-info", "a, b.py"}
+
+
+def test_versions_are_written_without_builds_and_without_what_one_machine_alone_has(
+    bootstrap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out = ("headroom==0.1", "nvidia-cublas-cu12==12.1", "cuda-bindings==1", "pip==25", "triton==3", "wheel==1")
+    frozen = "\n".join((*left_out, "numpy==2.0.0", "torch==2.15.0+cpu", ""))
+    asked = []
+    monkeypatch.setattr(bootstrap.subprocess, "check_output", lambda command: asked.append(command) or frozen.encode())
+    bootstrap.write_constraints(str(tmp_path))
+    lines = (tmp_path / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["numpy==2.0.0", "torch==2.15.0"]
+    assert "--all" in asked[0] and "--exclude-editable" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "said"),
+    [
+        ("Trouble('The disk is full.')", 1, "The disk is full."),
+        ("KeyboardInterrupt()", 130, "run the same command again"),
+        ("OSError(28, 'No space left on device')", 1, "The disk is full"),
+        ("OSError(13, 'Permission denied')", 1, "because of the file system: [Errno 13] Permission denied"),
+    ],
+)
+def test_whatever_goes_wrong_ends_in_one_sentence(
+    bootstrap, monkeypatch, capsys, problem: str, status: int, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise eval(problem, vars(bootstrap))
+
+    monkeypatch.setattr(bootstrap, "set_up", fail)
+    assert bootstrap.main([]) == status
+    told = capsys.readouterr()
+    assert said in told.err and len(told.err.strip().splitlines()) == 1 and told.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ("set_up", [], False)),
+        (["test", "book"], ("set_up", ["test", "book"], False)),
+        (["--renew"], ("set_up", ["test", "bench", "book"], True)),
+        (["--doctor"], ("examine",)),
+        (["--here"], ("install_here",)),
+    ],
+)
+def test_the_command_does_what_it_is_told(bootstrap, monkeypatch, arguments: list[str], expected: tuple) -> None:
+    done = []
+    for name in ("set_up", "examine", "install_here"):
+        monkeypatch.setattr(bootstrap, name, lambda root, *more, name=name: done.append((name, *more)) or 0)
+    assert bootstrap.main(arguments) == 0 and done == [expected]
+    known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    held = bootstrap.with_named(str(REPOSITORY), bootstrap.EXTRAS)
+    assert set(held) == set(known) - {"hub"}, "constraints cover what tests and documents ask for"
+
+
+def test_the_doctor_is_run_by_the_environments_python_where_it_starts(bootstrap, tmp_path: Path, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(bootstrap.subprocess, "call", lambda command, cwd: asked.append((command, cwd)) or 1)
+    assert bootstrap.examine(str(tmp_path)) == 1
+    own = Path(bootstrap.environment_python(str(tmp_path)))
+    own.parent.mkdir(parents=True)
+    own.symlink_to(sys.executable)
+    bootstrap.examine(str(tmp_path))
+    doctor_of = [["-m", "headroom", "doctor"], str(tmp_path)]
+    assert [[command[1:], cwd] for command, cwd in asked] == [doctor_of] * 2
+    assert [command[0] for command, _ in asked] == [sys.executable, str(own)]
+
+
+@pytest.mark.parametrize(
+    ("build", "extras", "needed"),
+    [("processor", (), 2), ("usual", (), 7), ("pip", (), 10), ("processor", ("test",), 3)],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="the other systems have one figure")
+def test_the_room_that_is_asked_for_is_that_of_the_build(
+    bootstrap, project, monkeypatch, build, extras, needed
+) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(bootstrap, "check_disk", lambda free, gb, folder: asked.append(gb))
+    monkeypatch.setattr(bootstrap.subprocess, "call", lambda *command, **more: (project / ".venv").mkdir() or 0)
+
+    class Checking(Brought):
+        def bring(self, pinned: list[str], target: str, check) -> None:
+            check(build)
+
+    monkeypatch.setattr(bootstrap, "Installers", Checking())
+    bootstrap.set_up(str(project), extras)
+    assert asked == [2 + len(extras), needed]
+    asked.clear()
+    monkeypatch.setattr(bootstrap, "usable", lambda root: True)
+    pyproject(project, 'version = "1"', 'version = "2"')
+    bootstrap.set_up(str(project), extras)
+    assert asked == [], "most of it is there already"
+
+
+def test_what_pip_was_told_of_an_index_holds_for_uv(bootstrap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UV_DEFAULT_INDEX", raising=False)
+    installers, came = bootstrap.Installers(str(tmp_path), str(tmp_path / "scratch")), []
+    monkeypatch.setattr(installers, "run", lambda arguments, **more: came.append(arguments) or 0)
+    told = b"global.index-url='https://one.example/simple'\nsite.index-url='https://two.example/simple'\n"
+    monkeypatch.setattr(bootstrap.subprocess, "check_output", lambda command: told)
+    assert installers.bring_uv(["-c", "constraints.txt"])
+    assert installers.variables["UV_DEFAULT_INDEX"] == "https://two.example/simple"
+    assert came == [["pip", "install", "--quiet", "--only-binary", ":all:", "-c", "constraints.txt", "uv"]]
+    assert installers.variables["TMPDIR"] == str(tmp_path / "scratch")
+    kept = {installers.variables[name] for name in ("PIP_CACHE_DIR", "UV_CACHE_DIR") if name not in os.environ}
+    assert kept <= {str(tmp_path / ".headroom" / "downloads")}, "the home folder stays untouched"
+
+
+def test_the_oldest_python_of_the_script_is_the_projects(bootstrap) -> None:
+    asked = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert asked == ">=" + ".".join(map(str, bootstrap.OLDEST))
+    bootstrap.check_python(bootstrap.OLDEST, "python3")
+    with pytest.raises(bootstrap.Trouble, match=r"needs Python 3\.11 or newer, and python3 is Python 3\.10\.9"):
+        bootstrap.check_python((3, 10, 9), "python3")
+
+
+def test_enough_room_is_enough(bootstrap) -> None:
+    bootstrap.check_disk(2e9, 2.0, "/course")
+    with pytest.raises(bootstrap.Trouble, match=r"needs 2 GB of free disk space and /course has 1\.9 GB"):
+        bootstrap.check_disk(1.9e9, 2.0, "/course")
