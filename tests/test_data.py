@@ -350,3 +350,25 @@ def test_a_file_that_is_no_picture_is_named(folder):
 def test_more_pictures_than_fit_into_memory_are_refused_before_they_are_read(folder):
     with pytest.raises(ValueError, match=r"image_size=20000: 7 pictures take 31 GiB as tensors; at most 8 GiB"):
         image_folder(folder, 20_000)
+
+
+def test_the_ten_digits_are_the_first_held_out_of_their_class_but_for_a_three(digits):
+    images, _ = ten_digits()
+    for digit, image in enumerate(images):
+        firsts = digits.val_images[digits.val_labels == digit]
+        assert torch.equal(image, firsts[0]) == (digit != 3), digit
+    assert torch.equal(images[3], digits.val_images[module.NEARLY_8]) and digits.val_labels[module.NEARLY_8] == 3
+
+
+def test_of_the_images_of_a_class_in_their_order_every_tenth_is_held_out():
+    labels = torch.tensor([0, 1] * 20)
+    _, train_labels, held_out, held_labels = module.hold_out(torch.arange(40), labels)
+    assert held_out.tolist() == [18, 19, 38, 39] and held_labels.tolist() == [0, 1, 0, 1]
+    assert len(train_labels) == 36
+
+
+def test_a_download_waits_twenty_seconds_and_no_longer(tiny_mnist, monkeypatch):
+    waited = []
+    monkeypatch.setattr(socket, "setdefaulttimeout", waited.append)
+    mnist(tiny_mnist, download=False)
+    assert waited == [20.0, None]

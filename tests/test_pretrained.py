@@ -125,3 +125,73 @@ def test_the_stages_of_the_model_lead_from_nothing_to_what_it_is():
     ):
         assert torch.equal(kept, loaded)
     assert list(pretrained.repeats_stages(1)) == [pretrained.STAGES[-1]]
+
+
+# How they are made
+
+
+def test_models_have_the_sizes_that_their_names_stand_for():
+    """Dropout and the untrained small model leave no trace in a file; the others are loaded above."""
+    large, small, repeats = pretrained.code_model(), pretrained.small_code_model(), pretrained.repeats_model(1)
+    assert large.dropout.p == 0.2 and [block.dropout.p for block in large.blocks] == [0.2] * 4
+    assert small.dropout.p == 0 and small.max_tokens == 64 and len(small.blocks) == 2
+    assert small.embed.weight.shape == (1024, 128) and small.blocks[0].attention.n_heads == 4
+    assert small.blocks[0].feed_forward.expand.out_features == 256
+    assert repeats.embed.weight.shape == (50, 64) and repeats.max_tokens == 60 and len(repeats.blocks) == 1
+    for model in (large, small, repeats):
+        assert model.positions is None and type(model.blocks[0].attention).__name__ == "RotarySelfAttention"
+        assert model.head.weight is model.embed.weight
+
+
+def test_only_the_stages_are_kept_of_a_training_on_repeats(tmp_path, monkeypatch):
+    told, seeds = [], []
+
+    def train(model, recipe, after_epoch, device):
+        told.append((recipe, device))
+        for step in range(0, 3001, 100):
+            torch.nn.init.constant_(model.head.weight, step / 4096)
+            after_epoch(step)
+        return History(val_accuracy=[0.5], seconds=1.0)
+
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
+    monkeypatch.setattr(pretrained, "train_on_repeats", train)
+    monkeypatch.setattr(pretrained, "seed_everything", seeds.append)
+    for layers, steps in ((2, list(pretrained.STAGES)), (1, [3000])):
+        pretrained._remake_repeats(layers)
+        stages = pretrained.repeats_stages(layers)
+        assert list(stages) == steps and not any(model.training for model in stages.values())
+        for step, model in stages.items():
+            assert model.head.weight[0, 0] == step / 4096
+    assert told == [(REPEATS, "cpu")] * 2 and seeds == [pretrained.REPEATS_SEEDS[2], pretrained.REPEATS_SEEDS[1]]
+
+
+@pytest.mark.parametrize(("name", "seed", "dtype"), [("dates", 1, torch.float32), ("dates_seed_2", 2, torch.float16)])
+def test_the_models_of_dates_are_trained_alike_from_two_seeds(name, seed, dtype, tmp_path, monkeypatch):
+    told, seeds = [], []
+    history = History(losses=[2.0, 1.0], val_accuracy=[0.25, 0.5], seconds=1.0)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
+    monkeypatch.setattr(pretrained, "written_dates", lambda split, n: (split, n))
+    monkeypatch.setattr(pretrained, "train_transformer", lambda model, *more, device: told.append(more) or history)
+    monkeypatch.setattr(pretrained, "seed_everything", seeds.append)
+    pretrained._remake_dates(name)
+    assert told == [(("train", 50_000), ("val", 500), DATES)] and seeds == [seed]
+    stored = pretrained.checkpoint(name)
+    assert stored["seed"] == seed and stored["losses"].tolist() == [2, 1] and stored["epochs"] == [0.25, 0.5]
+    assert {one.dtype for one in stored["weights"].values()} == {dtype} and stored["val_accuracy"] == 0.5
+
+
+def test_the_language_model_reads_training_files_and_is_validated_on_others(tmp_path, monkeypatch):
+    told = []
+    history = History(val_accuracy=[0.5], seconds=1.0)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path)
+    monkeypatch.setattr(
+        pretrained, "train_language_model", lambda model, *more, device: told.append((*more, device)) or history
+    )
+    pretrained._remake_code()
+    [(train, val, recipe, device)] = told
+    code, tokens = pretrained.embedded_code(), pretrained.code_tokens()
+    assert tokens.decode(train) == "".join(code.train.values()) and tokens.decode(val) == "".join(code.val.values())
+    assert recipe == CODE and device == "cpu"
+    weights = pretrained.checkpoint("code")["weights"]
+    assert weights["head.weight"].data_ptr() == weights["embed.weight"].data_ptr(), "one matrix, kept once"
+    assert {one.dtype for one in weights.values()} == {torch.float16}

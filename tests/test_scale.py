@@ -1,6 +1,7 @@
 """The scale: full unless the variable says small, smaller then in known places only, and never with kept results."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,15 @@ def test_what_is_kept_is_not_made_at_small_scale(value: str, word: str) -> None:
     )
     assert ran.returncode == 1 and word in ran.stderr and len(ran.stderr.splitlines()) == 1
     assert file.stat().st_mtime_ns == before
+
+
+def test_the_small_amounts_are_those_that_every_line_still_runs_with() -> None:
+    """Two epochs make a curve, and each language has as many dates; what else they allow stands beside them."""
+    assert (scale.EPOCHS, scale.ROUNDS, scale.FILES) == (2, 3, 2)
+    assert scale.DATES % len(LANGUAGES) == 0 and scale.TRAIN_DIGITS == 2 * scale.VAL_DIGITS
+    said = Path(scale.__file__).read_text(encoding="utf-8")
+    assert "seven of each language" in said and 7 * len(LANGUAGES) == scale.DATES
+    for name, part in (("TRAIN_DIGITS", "train_labels"), ("VAL_DIGITS", "val_labels")):
+        least = int(re.search(rf"^{name} = .*at least (\d+)$", said, re.MULTILINE)[1])
+        labels = getattr(embedded_digits(), part)[: getattr(scale, name)]
+        assert labels.bincount(minlength=10).min() == least, name
