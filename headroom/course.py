@@ -115,7 +115,7 @@ def minutes(piece: Piece, course: Path) -> str:
     path = piece.notebook(course)
     with suppress(LookupError, TypeError):
         first = "".join(cells(path)[0]["source"]) if path else ""
-        if found := re.search(r"(\d+)(?: (?:to|–|-) (\d+))? minutes", first):
+        if found := re.search(r"(\d+)(?:(?: to | ?[–-] ?)(\d+))? minutes", first):
             return "–".join(filter(None, found.groups()))
     return ""
 
