@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from headroom import doctor
+from headroom import doctor, environment
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 Patch = pytest.MonkeyPatch
@@ -193,3 +193,70 @@ def test_it_runs_without_any_package() -> None:
     ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert ran.returncode == 1 and ran.stderr == ""
     assert ran.stdout.splitlines()[1].startswith("✗") and "✗ PyTorch: it cannot be imported" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("active", "mark", "words"), [(True, "✓", "Environment: conda's, in"), (False, "✗", "there is none yet")]
+)
+def test_an_environment_of_condas_needs_no_other(
+    active: bool, mark: str, words: str, tmp_path: Path, monkeypatch: Patch
+):
+    monkeypatch.setenv("CONDA_PREFIX", sys.prefix if active else str(tmp_path))
+    line = doctor.packages(tmp_path)
+    assert line.mark == mark and words in line.sentence
+
+
+@pytest.mark.parametrize(("free", "mark"), [(10**9, "✓"), (10**9 - 1, "✗")])
+def test_a_gigabyte_is_room_enough(free: int, mark: str, tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**12, 0, free))
+    assert doctor.disk(tmp_path).mark == mark
+
+
+@pytest.mark.parametrize(("there", "used", "said"), [(True, False, True), (True, True, False), (False, False, False)])
+def test_a_gpu_that_is_not_used_is_told_of(there: bool, used: bool, said: bool, monkeypatch: Patch) -> None:
+    import torch
+
+    exists = Path.exists
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: used)
+    monkeypatch.setattr(environment, "device", lambda: environment.Finding(True, "It computes."))
+    monkeypatch.setattr(environment, "digits", lambda: environment.Finding(False, "They are gone."))
+    monkeypatch.setattr(Path, "exists", lambda path: there if "nvidia" in str(path) else exists(path))
+    lines = list(doctor.torch())
+    assert [line.mark for line in lines[:3]] == ["✓", "✓", "✗"] and lines[2].sentence == "They are gone."
+    assert [line.mark for line in lines[3:]] == ["–"] * said
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("jupyter_lab_config.py", "c.LabApp. = 1\n"), ("labconfig/default_setting_overrides.json", None)],
+)
+def test_settings_of_jupyterlab_that_cannot_be_read_are_named(course: Path, file: str, text: str | None) -> None:
+    path = course / "jupyter" / file
+    path.unlink() if text is None else path.write_text(text)
+    assert doctor.lab(course).mark == "✗" and "fetch jupyter/ again" in doctor.lab(course).sentence
+
+
+def test_what_is_in_jupyterlab_is_looked_for_in_the_environment(
+    course: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    assert doctor.lab(course).mark == "✓" and [doctor.extension(one).mark for one in doctor.EXTENSIONS] == ["✓"] * 2
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert "its pages are not in" in doctor.lab(course).sentence
+    for one in doctor.EXTENSIONS:
+        assert f"lacks the extension {one.shown[0]}" in doctor.extension(one).sentence
+
+
+def test_elsewhere_than_on_linux_grading_is_not_isolated(monkeypatch: Patch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    [line] = doctor.isolation(tmp_path)
+    assert line.mark == "–" and "--no-isolation" in line.sentence
+
+
+def test_the_lines_come_in_the_order_of_what_a_student_needs(course: Path) -> None:
+    starts = [line.sentence.split(":")[0].split()[0] for line in doctor.examine(course)]
+    others = [
+        one
+        for one in starts
+        if one in ("Python", "Environment", "Disk", "PyTorch", "JupyterLab", "Widgets", "nbgrader")
+    ]
+    assert others == ["Python", "Environment", "Disk", "PyTorch", "JupyterLab", "Widgets", "nbgrader"]

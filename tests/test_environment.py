@@ -52,3 +52,35 @@ def test_missing_or_damaged_digits_are_named(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(digits, "EMBEDDED", path)
         found = environment.digits()
         assert not found.holds and "mnist_10000.npz" in found.sentence
+
+
+@pytest.mark.parametrize(("cores", "words"), [(1, "(one core)"), (8, "(8 cores)"), (None, "(one core)")])
+def test_the_processor_is_enough_and_its_cores_are_counted(cores, words, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headroom.training.pick_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    found = environment.device()
+    assert found.holds and words in found.sentence and "which is enough" in found.sentence
+
+
+def test_what_is_missing_gets_a_cross(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    found = [environment.Finding(holds, f"It is {holds}.") for holds in (True, False)]
+    monkeypatch.setattr(environment, "findings", lambda: found)
+    environment.report()
+    assert capsys.readouterr().out == "✓ It is True.\n✗ It is False.\n"
+
+
+def test_a_python_as_old_as_the_oldest_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (*environment.OLDEST_PYTHON, 0))
+    assert next(environment.findings()).holds
+
+
+def test_libraries_of_torch_that_cannot_be_loaded_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "torch":
+                raise OSError("libc10.so is gone")
+
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    found = environment._torch()
+    assert not found.holds and "libc10.so is gone" in found.sentence
