@@ -6,7 +6,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from headroom import quiz
 from headroom.quiz import parse
+from tests.test_figures import luminance
+from tests.test_widgets import in_node
 
 LECTURES = sorted((Path(__file__).resolve().parents[1] / "lectures").glob("*.ipynb"))
 # Of each lecture's questions, which answer is right, counted from 1: worked out without a look at the marks. Whoever
@@ -70,3 +73,48 @@ def test_the_answer_that_a_lecture_marks_is_the_right_one(path):
     ]
     answers = [[answer["correct"] for answer in parse(ast.literal_eval(text))["answers"]] for text in asked]
     assert " ".join(str(1 + correct.index(True)) for correct in answers) == KEY[path.name[:2]]
+
+
+def test_a_question_is_shown_with_its_answers_in_their_order_and_colours_that_can_be_read(monkeypatch):
+    shown, asked = [], []
+    monkeypatch.setattr(quiz, "display", lambda *all_: shown.extend(type(one).__name__ for one in all_))
+    monkeypatch.setattr(quiz, "display_quiz", lambda questions, **options: asked.append((questions, options)))
+    quiz.ask(QUESTION)
+    [([question], options)] = asked
+    assert question == parse(QUESTION) and question["type"] == "multiple_choice" and question["answer_cols"] == 1
+    assert options["shuffle_answers"] is False, "what an explanation says of the one above stays true"
+    assert options["colors"] is quiz.LOOK and shown == ["HTML", "Javascript"]
+
+    def contrast(one, other):
+        light, dark = sorted((luminance(quiz.LOOK[f"--jq-{name}"]) for name in (one, other)), reverse=True)
+        return (light + 0.05) / (dark + 0.05)
+
+    for behind in ("multiple-choice-bg", "correct-color", "incorrect-color"):
+        assert contrast("text-color", behind) >= 4.5, behind
+    assert len({quiz.LOOK[f"--jq-{name}"] for name in ("correct-color", "incorrect-color", "mc-button-bg")}) == 3
+    assert ":focus-within" in quiz.FOCUS
+
+
+KEYS = """
+    const listeners = [];
+    globalThis.window = {};
+    const output = { addEventListener: (on, call) => listeners.push([on, call]) };
+    const element = { closest: (which) => which === ".jp-OutputArea" && output };
+    %s
+    await new Promise((done) => setTimeout(done, 5));
+    const [[on, call]] = listeners;
+    const stays = ([key, shiftKey]) => {
+        let stopped = false;
+        call({ key, shiftKey, stopPropagation() { stopped = true; } });
+        return stopped;
+    };
+    window.MathJax = { version: "JupyterLab's" };
+    const own = typeof window.MathJax.typeset;
+    window.MathJax = { typeset: () => "kept" };
+    const pressed = [["ArrowDown"], ["Enter"], ["b"], ["Escape"], ["Enter", true]].map(stays);
+    export default [on, pressed, own, window.MathJax.typeset()];
+"""
+
+
+def test_a_questions_keys_are_its_own_and_no_other_mathjax_is_fetched():
+    assert in_node(KEYS % quiz.SETTLE) == ["keydown", [True, True, True, False, False], "function", "kept"]
