@@ -10,6 +10,7 @@ from headroom.widgets.shared import front_end
 from tests.map_page import OPENED, TOLD, opened, piece, tell
 from tests.test_widgets_in_lab import WIDGETS, code, every_widget
 from tests.widget_steps import AT_ONCE, answers, named_keys, parsed
+from tests.widget_words import KEEP_TEXTS, READ, WORDS
 from tests.widgets import EXPORTED, exported
 
 pytestmark = pytest.mark.quick
@@ -56,24 +57,38 @@ def test_the_website_tells_widgets_which_theme_it_has(browser) -> None:
     page.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shown(browser):
-    """Shows a widget of `WIDGETS` in a page that holds nothing else, and paints at once."""
-    pages = []
+    """Each widget of `WIDGETS` in a page that holds nothing else and paints at once, and what it says at first."""
+    pages = {}
 
     def show(name: str):
-        names: dict = {}
-        exec(code(WIDGETS[name]), names)
-        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name.split()[0]).lower()
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
-        pages.append(page)
-        page.evaluate(AT_ONCE)
-        page.evaluate(EXPORTED, [*front_end(snake), exported(names["widget"])])
-        return page
+        if name not in pages:
+            names: dict = {}
+            exec(code(WIDGETS[name]), names)
+            snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name.split()[0]).lower()
+            page = browser.new_page(viewport={"width": 1200, "height": 900})
+            page.evaluate(AT_ONCE)
+            page.evaluate(KEEP_TEXTS)
+            page.evaluate(EXPORTED, [*front_end(snake), exported(names["widget"])])
+            page.evaluate("() => new Promise((done) => setTimeout(done, 5))")
+            pages[name] = page, page.evaluate(READ)
+        return pages[name]
 
     yield show
-    for page in pages:
+    for page, _ in pages.values():
         page.close()
+
+
+@every_widget
+def test_its_pictures_have_their_words_and_its_sentences_their_numbers(shown, name) -> None:
+    painted, live, labels, notes = WORDS[name]
+    _, said = shown(name)
+    lacking = {part: {*words} - {*said["painted"].get(part, [])} for part, words in painted.items()}
+    assert {part: words for part, words in lacking.items() if words} == {}
+    assert said["live"].startswith(live) and said["live"].endswith(".")
+    assert {part: said["labels"].get(part) for part in labels} == labels
+    assert {*notes} - {*said["notes"]} == set()
 
 
 # Of the keys that a help names, what does nothing here: heads that these models lack, and what is the browser's own, on
@@ -84,7 +99,7 @@ FEW_HEADS, BROWSERS = {"9"}, {"BugSwitches": {"Space"}, "DecodingStepper": {"Ent
 @every_widget
 def test_each_key_and_control_does_what_it_is_for_and_the_help_names_no_other_key(shown, name) -> None:
     """Every step of `STEPS` changes what is written there, and nothing else; a key changes something at least once."""
-    page = shown(name)
+    page, _ = shown(name)
     found = answers(page, name)
     assert found == list(parsed(name))
     does = {step[2] for step, changed in found if step[0] == "key" and changed}
