@@ -253,6 +253,13 @@ def test_only_weights_of_linear_maps_decay():
     assert len(decayed["params"]) + len(spared) == len(names)
 
 
+def test_the_optimizer_is_the_recipes_and_convolutions_decay_too():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Linear(2, 2))
+    decayed, spared = training.adamw(model, replace(PLAIN, lr=0.25, betas=(0.8, 0.95))).param_groups
+    assert decayed["lr"] == spared["lr"] == 0.25 and decayed["betas"] == spared["betas"] == (0.8, 0.95)
+    assert [id(one) for one in decayed["params"]] == [id(model[0].weight), id(model[2].weight)]
+
+
 def loss_of(model):
     return lambda images, labels: cross_entropy(model(images), labels)
 
