@@ -1,5 +1,6 @@
 """A student's own progress: what `check` keeps of the labs, never failing for it; and that nobody believes the file."""
 
+import json
 import os
 import subprocess
 import sys
@@ -173,3 +174,44 @@ def test_the_website_shows_nobodys_progress(course: Path, monkeypatch: pytest.Mo
     lecture = new_notebook(cells=[new_code_cell(showing)])
     ran = build.Book(course / "book", []).executed("lectures/00_start_here.ipynb", lecture)
     assert [output.text.split(".")[0] for output in ran.cells[0].outputs] == ["No check in a lab yet"]
+
+
+def test_what_is_kept_of_a_check_is_bounded_and_read_as_it_was_written(course: Path) -> None:
+    mistakes = [f"{number}: {'x' * 300}" for number in range(20)]
+    progress.note(course, said("y" * 300, *mistakes))
+    [line] = progress.file(course).read_text().splitlines()
+    told = json.loads(line)
+    assert told["lab"] == "lab01_attention" and told["exercise"] == "y" * 200 and told["at"].endswith("+00:00")
+    assert told["mistakes"] == [one[:200] for one in mistakes[:10]]
+    done = progress.read(course)["lab01_attention"]["y" * 200]
+    assert done.made == told["mistakes"] and not done.passed
+    assert not progress.file(course).with_name(progress.BROKEN).exists()
+
+
+def test_a_mistake_that_comes_back_is_no_longer_overcome(course: Path) -> None:
+    for mistakes in (["a", "b"], ["b"], ["a"], []):
+        progress.note(course, said("project_qkv", *mistakes))
+        done = progress.read(course)["lab01_attention"]["project_qkv"]
+    assert sorted(done.overcome) == ["a", "b"] and done.made == [] and done.checks == 4
+    progress.note(course, said("project_qkv", "a"))
+    done = progress.read(course)["lab01_attention"]["project_qkv"]
+    assert (done.overcome, done.made) == (["b"], ["a"])
+
+
+def test_the_table_of_lecture_0_has_a_row_for_each_lab_that_was_begun(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert progress.table(course) == "No check in a lab yet. Next in the labs: begin Lab 1, project_qkv."
+    progress.note(course, said("project_qkv", passed=True))
+    progress.note(course, said("attention_scores", "no scaling"))
+    table = progress.table(course)
+    assert table.startswith(
+        "<table><thead><tr><th>lab</th><th>checks</th><th>mistakes overcome</th><th>still there</th></tr></thead>"
+        "<tbody><tr><td>Lab 1</td><td>1 of 3 passed</td><td>–</td><td>no scaling</td></tr></tbody></table>\n\n"
+    )
+    assert table.count("<tr>") == 2 and table.endswith("go on with Lab 1, attention&#95;scores.")
+    for lab, names in progress.exercises(course).items():
+        monkeypatch.chdir(course / "labs" / lab)
+        for name in names:
+            progress.note(course, said(name, passed=True))
+    assert progress.text(course).endswith("Every check has passed.")

@@ -3,14 +3,15 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from headroom import progress
-from headroom.course import core
+from headroom import progress, start_page
+from headroom.course import BY_NAME, core
 from headroom.lab import STATE, STATE_VARIABLE
 from headroom.start_page import standing
 from tests.browser import TOKEN, Lab, copy_course, lab_server
@@ -197,3 +198,31 @@ def test_widgets_that_come_back_leave_a_notebook_saved(lab: Lab) -> None:
     lab.page.wait_for_selector(".jp-OutputArea-output .jupyter-widgets, .jp-OutputArea-output [class*=headroom]")
     lab.page.wait_for_timeout(3000)
     assert lab.page.evaluate("() => jupyterapp.shell.currentWidget.context.model.dirty") is False
+
+
+def test_whoever_does_labs_alone_is_led_to_the_next_lab(course: Path) -> None:
+    assert standing(course)["next"] == ["00"]
+    passed(course, "lab01_attention", "project_qkv")
+    assert standing(course)["next"] == ["00", "lab01"]
+    passed(course, "lab01_attention", *progress.exercises(course)["lab01_attention"])
+    assert standing(course)["next"] == ["00", "lab02"]
+    run(course, "00")
+    assert standing(course)["next"] == ["01"], "who reads lectures does a lab after its own"
+
+
+def test_a_piece_is_told_with_all_that_its_box_shows(course: Path) -> None:
+    pieces = {piece["name"]: piece for piece in standing(course)["pieces"]}
+    assert list(pieces) == ["00", "01", "02", "lab01", "03", "lab02"], "in reading order"
+    for name, piece in pieces.items():
+        known = BY_NAME[name]
+        assert (piece["title"], piece["builds"], piece["place"]) == (known.title, known.builds, known.place)
+        assert piece["lab"] == known.is_lab and (course / piece["path"]).is_file() and not piece["path"].startswith("/")
+        assert piece["needs"] == list(known.needs) and piece["minutes"] and piece["done"] == 0 < piece["of"]
+
+
+def test_the_server_answers_at_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = []
+    web_app = SimpleNamespace(settings={"base_url": "/user/ann/"}, add_handlers=lambda *given: added.append(given))
+    start_page._load_jupyter_server_extension(SimpleNamespace(web_app=web_app))
+    assert added == [(".*$", [("/user/ann/headroom/course", start_page.Standing)])]
+    assert start_page._jupyter_server_extension_points() == [{"module": "headroom.start_page"}]
