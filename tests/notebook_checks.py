@@ -95,12 +95,65 @@ def watch_shapes() -> None:
     shell.events.register("post_run_cell", after)
 
 
+def watch_figures() -> None:
+    """Look at each figure that is shown: what its axes count, and what its lines and colours are; inside the kernel."""
+    import re
+
+    import numpy as np
+
+    from headroom import figures
+
+    shown, watch_figures.wrong = figures.show, []
+
+    def beside(ax, other, axis):
+        """Whether another axes stands in the same row or column, whose label then is for both."""
+        mine, its = ax.get_position(), other.get_position()
+        low, high = ("y0", "y1") if axis == "y" else ("x0", "x1")
+        return max(getattr(mine, low), getattr(its, low)) < min(getattr(mine, high), getattr(its, high))
+
+    def amounts(ax):
+        """Whether it shows amounts by the course's colours, more than yes and no; the others are pictures."""
+        maps = [image for image in ax.images if image.get_cmap().name in (figures.AMOUNTS, figures.SIGNED)]
+        return any(len(set(np.ma.compressed(image.get_array()).tolist())) > 2 for image in maps)
+
+    def look(fig, alt):
+        fig.canvas.draw()
+        bars = [image.colorbar.ax for ax in fig.axes for image in ax.images if image.colorbar]
+        said = fig.get_suptitle() or next(filter(None, (ax.get_title(loc="left") for ax in fig.axes)), alt)[:60]
+        for ax in (one for one in fig.axes if one.axison and one not in bars):
+            for axis in ("x", "y") if amounts(ax) or not ax.images else ():
+                ticks = [tick for tick in getattr(ax, f"{axis}axis").get_ticklabels() if tick.get_text()]
+                words = any(re.search(r"[^\W\d]", tick.get_text()) for tick in ticks)
+                near = [one for one in fig.axes if one is ax or (one not in bars and beside(ax, one, axis))]
+                if ticks and not words and not any(getattr(one, f"get_{axis}label")() for one in near):
+                    watch_figures.wrong.append(f"“{said}” does not say what it counts along {axis}")
+            if len(ax.get_legend_handles_labels()[1]) > 1 and not (
+                fig.legends or any(one.get_legend() for one in fig.axes)
+            ):
+                watch_figures.wrong.append(f"“{said}” has no legend")
+            if amounts(ax) and not bars and not ax.texts:
+                watch_figures.wrong.append(f"“{said}” does not say what its colours measure")
+        if any(not (bar.get_ylabel() or bar.get_xlabel()) for bar in bars):
+            watch_figures.wrong.append(f"“{said}” has a colour bar without a label")
+
+    def show(fig, alt):
+        look(fig, alt)
+        shown(fig, alt)
+
+    figures.show = show
+
+
+WATCHES = (watch_shapes, watch_figures)
+
+
 def run_watched(notebook: nbformat.NotebookNode, folder: Path, scale: str = "small") -> nbformat.NotebookNode:
-    """Run a notebook in `folder` while `watch_shapes` looks on; only Linux tells the peak of its memory, in MiB."""
+    """Run a notebook in `folder` while the watches look on; only Linux tells the peak of its memory, in MiB."""
     watched = [
-        new_code_cell(f"{inspect.getsource(watch_shapes)}\n\nwatch_shapes()"),
+        new_code_cell("\n\n".join(f"{inspect.getsource(one)}\n\n{one.__name__}()" for one in WATCHES)),
         *notebook.cells,
-        new_code_cell("import json\nprint(json.dumps([watch_shapes.compared, watch_shapes.wrong]))"),
+        new_code_cell(
+            "import json\nprint(json.dumps([watch_shapes.compared, watch_shapes.wrong, watch_figures.wrong]))"
+        ),
         new_code_cell(PEAK_MEMORY),
     ]
     client = NotebookClient(
@@ -114,10 +167,11 @@ def run_watched(notebook: nbformat.NotebookNode, folder: Path, scale: str = "sma
         _, *cells, answer, memory = client.execute(env=os.environ | {"HEADROOM_SCALE": scale}).cells
     said = "".join(output.get("text", "") for output in answer.outputs if output.get("name") == "stdout")
     assert said.startswith("["), f"the watch gave no answer: {answer.outputs}"
-    compared, wrong = json.loads(said)
+    compared, wrong, figures_wrong = json.loads(said)
     found = {
         "shapes_compared": compared,
         "shapes_wrong": wrong,
+        "figures_wrong": figures_wrong,
         "peak_memory": ast.literal_eval(memory.outputs[0].text),
     }
     return new_notebook(cells=cells, metadata=notebook.metadata | found)

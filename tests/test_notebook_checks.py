@@ -96,7 +96,28 @@ def test_the_check_finds_exchanged_axes() -> None:
         assert len(exchanged_axes(new_notebook(cells=[cell]))) == wrong
 
 
-def test_the_watch_finds_shapes_that_are_not_true(tmp_path: Path) -> None:
+FIGURES = """
+    import matplotlib.pyplot as plt, numpy as np
+    from headroom.figures import heatmap, show, use_style
+    use_style()
+    def draw(title, colorbar="weight", legend=True, **labels):
+        fig, (left, right) = plt.subplots(1, 2)
+        left.plot([1, 2], label="one")
+        left.plot([2, 1], label="two")
+        left.set(title=title, **({"xlabel": "step", "ylabel": "loss"} | labels))
+        heatmap(right, np.arange(4.0).reshape(2, 2), rows=["a", "b"], columns=["c", "d"], colorbar=colorbar)
+        if legend:
+            left.legend()
+        show(fig, "Two lines and a map")
+    draw("Sound")
+    draw("Bare", xlabel="", ylabel="")
+    draw("Which", legend=False)
+    draw("Amounts", colorbar=None)
+    draw("Of what", colorbar="")
+"""
+
+
+def test_the_watches_find_shapes_that_are_not_true_and_figures_that_do_not_say_what_they_show(tmp_path: Path) -> None:
     lines = """
         import torch
         batch, d_k = torch.zeros(2, 3), 4
@@ -108,11 +129,18 @@ def test_the_watch_finds_shapes_that_are_not_true(tmp_path: Path) -> None:
         h = torch.zeros(1, 2, 3)  # (…, 3)
         i = torch.zeros(1, 2)  # (1, 3)
     """
-    cells = [new_code_cell(inspect.cleandoc(lines))]
+    cells = [new_code_cell(inspect.cleandoc(text)) for text in (lines, FIGURES)]
     ran = run_watched(new_notebook(cells=cells), tmp_path)
     assert complaints(ran) == []
     assert ran.metadata.shapes_compared == 9
     assert [wrong.split()[0] for wrong in ran.metadata.shapes_wrong] == ["b", "c", "f", "i"]
+    assert ran.metadata.figures_wrong == [
+        "“Bare” does not say what it counts along x",
+        "“Bare” does not say what it counts along y",
+        "“Which” has no legend",
+        "“Amounts” does not say what its colours measure",
+        "“Of what” has a colour bar without a label",
+    ]
 
 
 @pytest.mark.parametrize(

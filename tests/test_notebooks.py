@@ -108,6 +108,11 @@ def test_every_figure_has_a_description(name: str, scale: str) -> None:
     assert speechless_figures(executed(name, scale)) == []
 
 
+@every_executed(LECTURES)
+def test_every_figure_says_what_it_counts_and_what_its_colours_are(name: str, scale: str) -> None:
+    assert executed(name, scale).metadata.figures_wrong == []
+
+
 def test_text_leads(capsys: pytest.CaptureFixture) -> None:
     """Each lecture begins and ends in words. How much text there is for how much code is reported, not judged."""
     rows = []
