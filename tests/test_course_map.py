@@ -181,7 +181,7 @@ def test_in_place_of_what_is_not_there_stands_what_it_needs(tmp_path: Path) -> N
 def test_the_length_of_a_lecture_is_counted_apart_for_what_is_beside_its_path() -> None:
     hidden = {"jupyter": {"source_hidden": True}}
     cells = [
-        new_markdown_cell("# Title\n\nThree more words | – | $$x$$"),
+        new_markdown_cell("# Title\n\nThree more|words | – | $$x$$"),
         new_code_cell("a = 1\n\nb = 2\nshow(fig, alt='')"),
         new_code_cell("ask('''…''')\nask('''…''')"),
         new_code_cell("from headroom.widgets import DigitPad\nc = 3", metadata=hidden),

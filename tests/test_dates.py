@@ -139,6 +139,16 @@ def test_digits_alone_are_read_from_day_to_year_unless_the_year_comes_first(sepa
     assert seen
 
 
+def test_each_language_has_the_unicode_consortiums_styles_capitals_and_its_own():
+    cldr, changed = {"full", "long", "medium", "weekday", "numeric"}, {"long_upper"}
+    own = {"de": 4, "el": 3, "en": 9, "es": 3, "fr": 4, "it": 3, "nl": 3, "pl": 3, "pt": 3, "ru": 3}
+    for language in LANGUAGES:
+        names = set(styles(language))
+        variants = {f"{style}_{variant}" for style in ("long", "full") for variant in ("capital", "small")} & names
+        assert names >= cldr | changed and len(variants) == 2
+        assert len(names - cldr - changed - variants) == own[language], language
+
+
 def test_no_language_writes_two_styles_alike():
     for language in LANGUAGES:
         year = [{style: write_date(day, language, style) for style in styles(language)} for day in days_of_year(2021)]

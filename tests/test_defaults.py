@@ -12,6 +12,8 @@ import torch
 
 from headroom import recipes
 from headroom import reference as ref
+from headroom.reference import CausalBlock
+from headroom.reference.patches import add_border
 
 # What an argument of this name is by default wherever it has one …
 USUAL: dict[str, Any] = {
@@ -105,3 +107,32 @@ def test_drop_path_grows_with_depth_up_to_the_last_blocks_rate() -> None:
 
 def test_what_counts_is_discounted_by_what_suits_code() -> None:
     assert ref.NGram(torch.tensor([0, 1, 0]), 2, 1).discounts == (0.85, 1.3, 1.8)
+
+
+# Bounds, and what only an odd size or a rate of one shows
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"top_p": 0}, "top_p=0"), ({"top_p": 2}, "top_p=2"), ({"top_k": 0}, "top_k=0"), ({"temperature": 0}, "ture=0")],
+)
+def test_what_keeps_no_token_is_refused_and_what_keeps_all_is_not(wrong: dict[str, float], message: str) -> None:
+    logits = torch.tensor([[1.0, 2.0, 3.0]])
+    with pytest.raises(ValueError, match=message):
+        ref.next_probabilities(logits, **wrong)
+    torch.testing.assert_close(ref.next_probabilities(logits, top_k=3, top_p=1.0), logits.softmax(-1))
+    assert (ref.next_probabilities(logits, top_p=1e-6) > 0).tolist() == [[False, False, True]]
+
+
+def test_an_odd_border_has_its_larger_half_below_and_to_the_right() -> None:
+    framed = add_border(torch.ones(1, 1, 5, 7), 4)
+    assert framed.shape == (1, 1, 8, 8)
+    assert framed[0, 0].any(dim=1).tolist() == [False] + [True] * 5 + [False] * 2
+    assert framed[0, 0].any(dim=0).tolist() == [True] * 7 + [False]
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_dropout_falls_on_both_branches_of_a_causal_block(pre_norm: bool) -> None:
+    block, x = CausalBlock(8, 2, 16, dropout=1.0, pre_norm=pre_norm).train(), torch.randn(1, 3, 8)
+    torch.testing.assert_close(block(x), x if pre_norm else block.norm_2(block.norm_1(x)))
+    assert not torch.allclose(block.eval()(x), x)

@@ -1,5 +1,6 @@
 """What the widgets share in Python: numbers as bytes, a front end as one text."""
 
+import html
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from headroom import widgets
 from headroom.figures import COLORS
 from headroom.widgets import shared
+from headroom.widgets.checks import check_unit
 from headroom.widgets.shared import front_end, quantise
 from tests.widgets import dequantise
 
@@ -120,3 +122,19 @@ def test_a_style_sheet_is_about_its_own_elements_alone(sheet: Path) -> None:
     selectors = [one.strip() for many in re.findall(r"([^{}]+)\{", text) for one in re.split(r",(?![^(]*\))", many)]
     own = OWN.get("/".join(sheet.parts[-2:]), {f".headroom-{sheet.parent.name.replace('_', '-')}"})
     assert selectors and [one for one in selectors if re.split(r"[\s:>\[]|(?<=.)\.", one)[0] not in own] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [([0, 255], "from 0 to 255.*divide bytes by 255"), ([0, 1.5], "undo the norm"), ([-1, 255], "undo the norm")],
+)
+def test_pixels_out_of_range_are_refused_with_what_was_forgotten(values: list[float], hint: str) -> None:
+    with pytest.raises(ValueError, match=f"images has values .*{hint}"):
+        check_unit("images", np.array(values, dtype=float))
+    check_unit("images", np.array([0.0, 1.0]))
+
+
+def test_where_there_are_no_widgets_a_picture_says_what_it_shows() -> None:
+    widget = widgets.NormExplorer(np.arange(6.0).reshape(1, 2, 3))
+    shown = widget._repr_mimebundle_()[0]["text/html"]
+    assert shown.startswith("<figure") and f'alt="{html.escape(widget._says())}"' in shown and "image/png" in shown
