@@ -114,7 +114,12 @@ def test_what_counts_is_discounted_by_what_suits_code() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"top_p": 0}, "top_p=0"), ({"top_p": 2}, "top_p=2"), ({"top_k": 0}, "top_k=0"), ({"temperature": 0}, "ture=0")],
+    [
+        ({"top_p": 0}, "top_p=0"),
+        ({"top_p": 2}, "top_p=2"),
+        ({"top_k": 0}, "top_k=0"),
+        ({"temperature": 0}, "temperature=0"),
+    ],
 )
 def test_what_keeps_no_token_is_refused_and_what_keeps_all_is_not(wrong: dict[str, float], message: str) -> None:
     logits = torch.tensor([[1.0, 2.0, 3.0]])
