@@ -1,5 +1,7 @@
 """A course with a gradebook, in which submissions are as if they had been graded: no kernel is started."""
 
+import functools
+import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,16 +19,24 @@ DUE = datetime(2026, 11, 22, 12, 0)
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A course with one lab of 10 points, and a second that nobody was given."""
     monkeypatch.setattr(nbgrader.api, "get_alembic_version", lambda: "any")  # which starts a program to find out
-    with_a_lab(f"sqlite:///{tmp_path}/gradebook.db")
+    (tmp_path / "gradebook.db").write_bytes(_gradebook())
     settings = {"root": str(tmp_path), "course_id": "course", "db_url": f"sqlite:///{tmp_path}/gradebook.db"}
     lines = [f"c.CourseDirectory.{name} = {value!r}" for name, value in settings.items()]
     (tmp_path / "nbgrader_config.py").write_text("\n".join(lines))
     for lab, notebook in (("lab1", "first"), ("lab2", "second")):
         (tmp_path / "solutions" / lab).mkdir(parents=True)
         nbformat.write(nbformat.v4.new_notebook(), tmp_path / "solutions" / lab / f"{notebook}.ipynb")
-    with book(tmp_path) as gradebook:
-        gradebook.add_assignment("lab2", course_id="course")
     return tmp_path
+
+
+@functools.cache
+def _gradebook() -> bytes:
+    """The file of a gradebook with two labs, which takes longer to make than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        with_a_lab(f"sqlite:///{folder}/gradebook.db")
+        with book(Path(folder)) as gradebook:
+            gradebook.add_assignment("lab2", course_id="course")
+        return Path(folder, "gradebook.db").read_bytes()
 
 
 def book(course: Path) -> Gradebook:
