@@ -3,7 +3,9 @@
 import getpass
 import logging
 import os
+import shutil
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,9 +51,10 @@ def exchange(course: Path) -> Config:
     return config
 
 
-def collect(course: Path, **settings: object) -> dict[str, str]:
+def collect(course: Path, student: str = "*", **settings: object) -> dict[str, str]:
     """Collect as the course's configuration has it; what lies in submitted/ then."""
     config = exchange(course)
+    config.CourseDirectory.student_id = student
     config.ExchangeCollect.merge(settings)
     made = ExchangeFactory(config=config).Collect(coursedir=CourseDirectory(config=config), config=config)
     assert isinstance(made, CollectOwn)
@@ -89,6 +92,37 @@ def test_a_later_one_takes_its_place_and_where_all_are_one_user_nobody_is_left_o
     submit(course, ME, "11:00:00", "second")
     assert collect(course, update=False)[f"{ME}/lab1/first.ipynb"] == "first"
     assert collect(course)[f"{ME}/lab1/first.ipynb"] == "second"
+
+
+def test_what_came_in_time_counts_where_the_due_date_is_looked_at(course: Path) -> None:
+    small_course.due(course, datetime(2026, 11, 20, 10, 30))
+    for clock in ("09:00:00", "10:00:00", "11:00:00"):
+        submit(course, ME, clock, clock)
+    submit(course, "ben", "12:00:00", "late")
+    files = collect(course, before_duedate=True, check_owner=True)
+    assert files == {f"{ME}/lab1/first.ipynb": "10:00:00"}
+    assert collect(course, before_duedate=False) == {f"{ME}/lab1/first.ipynb": "11:00:00"}
+
+
+def test_who_has_nothing_in_time_is_not_left_out(course: Path) -> None:
+    small_course.due(course, datetime(2026, 11, 20, 8, 0))
+    for clock in ("09:00:00", "10:00:00"):
+        submit(course, ME, clock, clock)
+    assert collect(course, before_duedate=True) == {f"{ME}/lab1/first.ipynb": "10:00:00"}
+
+
+@pytest.mark.parametrize("student", ["*", ME, "ben"])
+def test_of_one_student_alone_is_collected_if_that_is_asked_for(course: Path, student: str) -> None:
+    submit(course, ME, "10:00:00", "mine")
+    assert collect(course, student) == ({} if student == "ben" else {f"{ME}/lab1/first.ipynb": "mine"})
+
+
+def test_folders_that_nbgrader_does_not_copy_are_not_collected(course: Path) -> None:
+    folder = submit(course, ME, "10:00:00", "mine")
+    for name in ("__pycache__", "feedback", ".ipynb_checkpoints", "pictures"):
+        (folder / name).mkdir()
+        (folder / name / "one.txt").write_text(name)
+    assert collect(course) == {f"{ME}/lab1/first.ipynb": "mine", f"{ME}/lab1/pictures/one.txt": "pictures"}
 
 
 def test_links_pipes_and_what_is_too_much_stay_where_they_are(course: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -194,6 +228,18 @@ def test_a_time_that_is_not_that_of_writing_is_said(course: Path, caplog: pytest
     assert "says another time than that at which it was written" in caplog.text
 
 
+@pytest.mark.parametrize(("hours", "said"), [(0.5, False), (2.0, True)])
+def test_a_time_may_be_an_hour_before_that_of_writing(
+    course: Path, caplog: pytest.LogCaptureFixture, hours: float, said: bool
+) -> None:
+    """Who hands in much over a slow network is not suspected."""
+    when = datetime.now(UTC) - timedelta(hours=hours)
+    folder = submit(course, ME, "10:00:00")
+    folder.rename(folder.with_name(f"{ME}+lab1+{when:%Y-%m-%d %H:%M:%S} UTC+x"))
+    collect(course)
+    assert ("says another time than that" in caplog.text) == said
+
+
 def test_a_secret_that_cannot_be_read_keeps_back_no_page_but_its_own(
     course: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,6 +257,11 @@ def test_a_secret_that_cannot_be_read_keeps_back_no_page_but_its_own(
         if secret is not None:
             (folder / "submission_secret.txt").write_bytes(secret)
     config = exchange(course)
+    config.CourseDirectory.student_id_exclude = "eve,fay"
+    for student in ("eve", "fay"):
+        shutil.copytree(course / "submitted" / "ada", course / "submitted" / student)
+        shutil.copytree(course / "feedback" / "ada", course / "feedback" / student)
+        (course / "submitted" / student / "lab1" / "submission_secret.txt").write_text(f"of {student}")
     release = ExchangeFactory(config=config).ReleaseFeedback(coursedir=CourseDirectory(config=config), config=config)
     assert isinstance(release, ReleaseOwn)
     release.start()
