@@ -70,6 +70,15 @@ def test_what_is_there_already_is_the_instructors(folders: tuple[Path, Path]) ->
     assert (target / "data.csv").read_text() == "graded"
 
 
+def test_what_nbgrader_does_not_copy_is_not_copied(folders: tuple[Path, Path]) -> None:
+    source, target = folders
+    for pattern in CourseDirectory().ignore:
+        (source / "deep" / pattern.replace("*", "x")).mkdir(parents=True)
+        (source / "deep" / pattern.replace("*", "x") / "file.txt").touch()
+    (source / "deep" / "feedback.txt").touch()
+    assert copy_beside(source, target) == [] and copied(target) == [str(Path("deep/feedback.txt"))]
+
+
 @posix
 def test_only_plain_files_are_copied(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = folders
@@ -209,6 +218,19 @@ def test_the_time_of_handing_in(tmp_path: Path, text: str, known: bool, remark: 
     time, remarks = handed_in_at(tmp_path)
     assert (time is not None) == known
     assert remark in " ".join(one.what for one in remarks) and bool(remark) == bool(remarks)
+
+
+@pytest.mark.parametrize(
+    ("days", "remark"),
+    [(2, "still to come"), (0.9, ""), (-1, ""), (-2.9 * 365, ""), (-3.1 * 365, "long ago")],
+)
+def test_a_time_more_than_a_day_ahead_or_three_years_past_is_remarked_upon(
+    tmp_path: Path, days: float, remark: str
+) -> None:
+    """As docs/security.md says."""
+    (tmp_path / STAMP).write_text(f"{NOW + timedelta(days=days):%Y-%m-%d %H:%M:%S} UTC")
+    _, remarks = handed_in_at(tmp_path)
+    assert [remark in one.what for one in remarks] == [True] * bool(remark)
 
 
 @pytest.mark.parametrize(
