@@ -92,6 +92,52 @@ def test_scores_after_penalties_go_into_moodles_worksheet(course: Path) -> None:
         filled(course, MOODLE_WORKSHEET, [])
 
 
+def test_a_worksheet_may_be_in_german(course: Path) -> None:
+    enrolled(course, MOODLE_PEOPLE)
+    give(course, "dan", 8.5)
+    text = MOODLE_WORKSHEET.replace("Identifier,Full name,Email address", "ID,Vollständiger Name,E-Mail-Adresse")
+    text = text.replace("Grade,Maximum Grade", "Bewertung,Bestwertung").replace("10.00", '"7,50"')
+    told: list[str] = []
+    (course / "export.csv").write_text(text, encoding="utf-8")
+    assert fill(course, course / "export.csv", ["lab1"], None, told.append) == []
+    with (course / "export-scores.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["Bewertung"] for row in csv.DictReader(file)] == ["8.5", "", ""]
+    assert told[0] == "lab1: 1 scores in the column 'Bewertung'"
+    assert told[1].strip().startswith("The table has 7,50 points as the maximum, and the lab has 10.")
+
+
+@pytest.mark.parametrize("column", ["lab1", "lab1 (4711)", " lab1 "])
+def test_a_labs_column_is_that_of_its_whole_name(course: Path, column: str) -> None:
+    enrolled(course, PLAIN)
+    give(course, "dan", 8.5)
+    text = f"student_id,lab1 bonus (4712),lab10,my lab1 (4713),{column}\ndan,1,2,3,\n"
+    (row,) = filled(course, text, ["lab1"])
+    assert [*row.values()] == ["dan", "1", "2", "3", "8.5"]
+
+
+def test_scores_that_may_still_rise_are_counted(course: Path) -> None:
+    enrolled(course, PLAIN)
+    give(course, "dan", 8.5)
+    give(course, "zoe", None)
+    told: list[str] = []
+    (course / "export.csv").write_text(PLAIN, encoding="utf-8")
+    assert fill(course, course / "export.csv", ["lab1"], None, told.append) == []
+    assert told == [
+        "lab1: 2 scores in the column 'lab1'",
+        "    1 of them may still rise: answers in the students' own words are not graded yet.",
+        f"Written to {course / 'export-scores.csv'}",
+    ]
+
+
+def test_a_lab_that_the_gradebook_does_not_know_is_made_first(course: Path) -> None:
+    enrolled(course, PLAIN)
+    (course / "solutions" / "lab3").mkdir()
+    (course / "solutions" / "lab3" / "third.ipynb").touch()
+    (course / "export.csv").write_text(PLAIN, encoding="utf-8")
+    with pytest.raises(Failed, match=r"lab3.*: make labs tells the gradebook\."):
+        fill(course, course / "export.csv", ["lab3"], None, print)
+
+
 def test_another_maximum_in_the_lms_is_said(course: Path) -> None:
     enrolled(course, CANVAS)
     give(course, "dan", 8.5)
