@@ -1,11 +1,13 @@
 """Submissions that are collected again, over what was put into submitted/ by hand; and what `collect` says of them."""
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from autograder.pipeline import intake
+from autograder.pipeline import intake, lms_submissions
+from autograder.pipeline.course import Failed
 from autograder.pipeline.lms_submissions import collect
 from tests import small_course
 from tests.test_lms import CANVAS, MOODLE_PEOPLE, PLAIN, enrolled, there, zipped
@@ -138,6 +140,14 @@ def test_a_link_is_not_the_same_file_as_what_it_leads_to(course: Path) -> None:
     assert not path.is_symlink() and told[-1] == "Replaced in submitted/, which held other files: dan."
 
 
+def test_a_zip_that_knows_no_times_brings_none(course: Path) -> None:
+    """What programs write into one that do not know is the year in which zips begin."""
+    enrolled(course, MOODLE_PEOPLE)
+    source = zipped(course / "export.zip", {IN_MOODLE: b"dan's"}, (1980, 1, 1, 0, 0, 0))
+    assert collect(course, "lab1", source, print) == []
+    assert there(course) == {"dan/lab1/first.ipynb": "dan's"} and not stamp(course, "dan").exists()
+
+
 # --- What is said -----------------------------------------------------------------------------------------------------
 
 
@@ -186,3 +196,42 @@ def test_a_suffix_of_a_name_may_stand_anywhere(course: Path, in_canvas: str, in_
         assert (found["rob"].last_name, found["rob"].first_name) == ("Smith, Jr.", "Robert")
     left, _ = collected(course, {f"{in_moodle}_9_assignsubmission_file_/first.ipynb": b"rob's"})
     assert there(course) == {"rob/lab1/first.ipynb": "rob's"} and not left
+
+
+def test_what_a_mac_adds_to_a_zip_does_not_say_who_made_the_export(course: Path) -> None:
+    """More of it than of the files themselves, each in a folder."""
+    enrolled(course, CANVAS)
+    added = {f"__MACOSX/{n}/._{DAN}": b"" for n in range(3)} | {"__MACOSX/._x": b"", ".DS_Store": b""}
+    collected(course, {DAN: b"1"} | added)
+    assert there(course) == {"dan/lab1/first.ipynb": "1"}
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_an_export_of_too_many_files_is_refused(course: Path, monkeypatch: pytest.MonkeyPatch, as_folder: bool) -> None:
+    enrolled(course, PLAIN)
+    source = zipped(course / "export.zip", {"dan/first.ipynb": b"1", "dan/a.txt": b"", "dan/b.txt": b""})
+    if as_folder:
+        zipfile.ZipFile(source).extractall(course / "export")
+        source = course / "export"
+    monkeypatch.setattr(lms_submissions, "MAX_MEMBERS", 2)
+    with pytest.raises(Failed, match="has more than 2 files"):
+        collect(course, "lab1", source, print)
+    monkeypatch.setattr(lms_submissions, "MAX_MEMBERS", 3)
+    assert collect(course, "lab1", source, print) == []
+
+
+def test_who_is_late_is_said_where_no_time_says_how_much(course: Path) -> None:
+    enrolled(course, CANVAS)
+    _, told = collected(course, {ZOE: b"1", DAN: b"2"})
+    assert told[-1].startswith("Canvas says LATE, but not when: zoe. submitted/STUDENT/lab1/timestamp.txt can say it.")
+    stamp(course, "zoe").write_text(TIME)
+    _, told = collected(course, {ZOE: b"1", DAN: b"2"})
+    assert not any("LATE" in line for line in told)
+
+
+def test_of_the_class_are_counted_those_who_are_in_it(course: Path) -> None:
+    """Somebody else's folder, as of a trial of the instructor's own, is none of theirs."""
+    enrolled(course, CANVAS)
+    (course / "submitted" / "trial" / "lab1").mkdir(parents=True)
+    _, told = collected(course, {DAN: b"1"})
+    assert told[0].endswith("submitted/ has those of 1 of 3 students in the roster.")
