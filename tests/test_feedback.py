@@ -302,6 +302,64 @@ def test_what_a_page_links_to_within_is_on_it() -> None:
     assert links <= {about.get("id") for about in given}
 
 
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ({"text/html": "<b>html</b>", "text/markdown": "*md*", "text/latex": "$x$"}, "<b>html</b>"),
+        ({"text/markdown": "*md*", "text/latex": "$x$", "image/png": PNG}, "<em>md</em>"),
+        ({"text/latex": "$x$", "image/png": PNG}, "<math"),
+        (
+            {"image/png": PNG, "image/jpeg": picture(kind="JPEG")},
+            '<img alt="A picture that this cell shows" src="data:image/png',
+        ),
+        ({"image/jpeg": picture(kind="JPEG")}, 'src="data:image/jpeg;base64,'),
+        ({"application/x-own": "{}"}, "<pre>instead</pre>"),
+    ],
+)
+def test_an_output_is_shown_in_its_richest_form(data: dict[str, str], shown: str) -> None:
+    forms = ("<b>html</b>", "<em>md</em>", "<math", "<img", "<pre>instead</pre>")
+    page = page_around("", new_output("display_data", {**data, "text/plain": "instead"}))
+    assert shown in page
+    assert [form for form in forms if page_around("").count(form) < page.count(form)] == [
+        form for form in forms if shown.startswith(form) or (form == "<img" and "data:" in shown)
+    ]
+
+
+def test_of_a_long_error_its_end_is_shown_and_of_what_is_printed_its_beginning() -> None:
+    lines = [f"line {n}" for n in range(markup.MAX_TEXT // 5)]
+    error = new_output("error", ename="ValueError", evalue="no", traceback=lines)
+    page = words(page_around("", error))
+    assert lines[-1] in page and lines[1] + "\n" not in page and "characters before these are left out." in page
+    page = words(page_around("", new_output("stream", text="\n".join(lines))))
+    assert lines[1] + "\n" in page and lines[-1] not in page and "characters are left out." in page
+
+
+def test_a_page_says_whose_each_cell_is_and_what_it_earned() -> None:
+    comment = "Look at **q**."
+    task = cell("markdown", "Draw it.", "drawing", task=True, points=3.0, score=2.0)
+    prose = cell("markdown", "Because.", "why", grade=True, solution=True, comment=comment, points=4.0, score=None)
+    code = cell("code", "def f(): ...", "f", solution=True)
+    empty, mine = new_markdown_cell(" \n"), nbformat.v4.new_raw_cell("raw <b>")
+    page = made(check_cell(), task, prose, code, empty, mine)
+    lines = [
+        " ".join(words(line.replace("<", " <")).split())
+        for line in re.findall(r"<(?:li|h2)\b.*?</(?:li|h2)>", page, re.DOTALL)
+    ]
+    assert lines == [
+        "check Score: 4.5 / 9.0",
+        "drawing Score: 2.0 / 3.0",
+        "why Not graded yet (of 4.0)",
+        "Comment",
+        "Grade cell: check Score: 4.5 / 9.0 (Top)",
+        "Student's task Score: 2.0 / 3.0 (Top)",
+        "Student's answer Not graded yet (of 4.0) (Top)",
+        "Student's answer (Top)",
+    ]
+    assert "Comments:" in page and "<strong>q</strong>" in page
+    assert page.count("<section") == 5 and "raw <b>" in words(page), "an empty cell is left out"
+    assert page.count('<div class="verdict">') == 1 == page.count("it raised ValueError: 1 &lt; 2")
+
+
 # --- In a browser --------------------------------------------------------------------------------------------------
 
 # Whatever of the page is not inside a container: where it is, beside what, and how large unless it holds a container.

@@ -2,6 +2,7 @@
 
 import os
 import re
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -68,6 +69,31 @@ def test_a_student_has_one_list_of_all_pages(tmp_path: Path) -> None:
     assert rows == ["lab1 masks 3.5 8.0", "lab2 a & b -1.0 5.0", "lab2 part – –", "Sum 2.5 13.0"]
     links = re.findall('href="([^"]*)"', text)
     assert all((student / unquote(link)).is_file() for link in links) and len(links) == 3
+
+
+def test_one_page_has_no_sum(tmp_path: Path) -> None:
+    graded_page(tmp_path, "lab1", "masks", "3.5 / 8.0")
+    write_index(tmp_path)
+    assert "Sum" not in words((tmp_path / "index.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("template", ["feedback", "index", "report"])
+def test_each_page_names_its_language_fits_a_phone_and_tells_no_other_where_it_was(template: str) -> None:
+    """What each template of a page holds, whatever it shows; who follows a link is not followed."""
+    page = (files("autograder.report") if template == "report" else files("autograder.pipeline")).joinpath(
+        "page.html.j2" if template == "report" else f"{template}.html.j2"
+    )
+    parsed = Parsed(page.read_text(encoding="utf-8"), whole=False)
+    tags = [tag for tag, _ in parsed.elements]
+    named = {about["name"]: about["content"] for tag, about in parsed.elements if tag == "meta" and "name" in about}
+    assert dict(parsed.elements)["html"] == {"lang": "en"}
+    assert named == {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer"}
+    assert [tag for tag in ("title", "main", "h1") if tag not in tags] == (["h1"] if template == "index" else [])
+    (policy,) = (about["content"] for _, about in parsed.elements if about.get("http-equiv"))
+    parts = {name: sources for name, *sources in (part.split() for part in policy.split(";"))}
+    pictures = {"img-src": ["data:"]} if template == "feedback" else {}
+    nothing = {name: ["'none'"] for name in ("default-src", "base-uri", "form-action")}
+    assert parts == nothing | {"style-src": ["'unsafe-inline'"]} | pictures
 
 
 def test_a_list_is_written_again_where_a_page_is_new_or_gone(tmp_path: Path) -> None:
