@@ -243,6 +243,60 @@ def test_a_verdict_comes_through_whole() -> None:
     assert words(kept) == words(verdict)
 
 
+HEAD, BODY = '<thead><tr><th scope="col">a</th></tr></thead>', "<tbody><tr><td>1</td></tr></tbody>"
+FRAME = f'<table border="1" class="dataframe">{HEAD}{BODY}</table>'
+# What notebooks ordinarily hold, and how much of it is there afterwards.
+KEPT = {
+    "prose": {
+        "[a](https://x.de/y)": 'href="https://x.de/y"',
+        "[a](http://x.de)": 'href="http://x.de"',
+        "<me@uni.example>": 'href="mailto:me@uni.example"',
+        "[a](#part)": 'href="#part"',
+        "~~no~~ **yes** *so*": "<s>no</s> <strong>yes</strong> <em>so</em>",
+        "| a |\n|:-:|\n| 1 |": '<th style="text-align:center">a</th>',
+        "3. third": '<ol start="3">',
+        "```python\ndef f(): pass\n```": '<span class="k">def</span> <span class="nf">f</span>',
+        "```py\nclass A: ...\n```": '<span class="k">class</span> <span class="nf">A</span>',
+        "```\ndef f\n```": "<pre>def f",
+        "<details open><summary>a</summary>b</details>": "<summary>a</summary>b</details>",
+        f'<img src="data:image/png;base64,{PNG}" alt="mine" width="30">': 'alt="mine" width="30"',
+        "a<sub>1</sub> <kbd>R</kbd>": "a<sub>1</sub> <kbd>R</kbd>",
+    },
+    "html_output": {
+        FRAME: FRAME,
+        '<b style="color:red">x</b>': 'style="color:red"',
+        "<figure><figcaption>x</figcaption></figure>": "<figcaption>x</figcaption>",
+    },
+    "latex": {
+        r"$$\boldsymbol{x}$$": 'class="bold">x</mi>',
+        r"\mathbf{12}": '<mn class="bold">12</mn>',
+        r"\texttt{a}": '<mtext class="monospace">a</mtext>',
+        r"\begin{cases}a\end{cases}": '<mtd class="left">',
+        r"$\sum_{i=1}^n x_i$": '<math display="block">',
+    },
+    "code": {
+        "# why\nx": '<span class="c1"># why</span>\nx',
+        "x = 'a' + 12": """x = <span class="s">'a'</span> + <span class="mi">12</span>""",
+        "for _ in x: pass": '<span class="k">for</span> _ <span class="k">in</span> x: <span class="k">pass</span>',
+        "async def run(): ...": '<span class="k">def</span> <span class="nf">run</span>',
+        "a < b & c": "a &lt; b &amp; c",
+    },
+    "text": {"\x1b[31mred\x1b[0m": '<span class="ansi-red-fg">red</span>', "a\tb\n": "a\tb\n"},
+}
+
+
+@pytest.mark.parametrize(("kind", "source"), [(kind, source) for kind in KEPT for source in KEPT[kind]])
+def test_what_notebooks_ordinarily_hold_comes_through(kind: str, source: str) -> None:
+    assert KEPT[kind][source] in str(getattr(markup, kind)(source, Allowance()))
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_of_a_long_text_it_is_said_on_which_side_something_is_missing(end: bool) -> None:
+    shown = words(markup.text("a" * 30_000, Allowance(), end))
+    assert ("10,000 characters before these are left out." in shown) == end
+    assert ("10,000 characters are left out." in shown) != end
+
+
 def test_every_formula_of_the_course_becomes_mathml() -> None:
     seen = 0
     for folder in ("lectures", "solutions"):
