@@ -1,9 +1,11 @@
 """What crosses between probe and judge: only well-formed, bounded messages; whatever comes, there is a verdict."""
 
+import functools
 import json
 import struct
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from autograder.exercises import EXERCISES, find
 from autograder.judge import NoAnswer, judge
 from autograder.pipeline import kernel_side
 from autograder.pipeline.kernel import PROBE
+from autograder.probe import guards
 from headroom import reference
 
 PLAIN = st.recursive(
@@ -181,6 +184,127 @@ def test_the_probe_puts_the_outside_back():
     assert "SystemExit" in verdict.headline
     assert torch.get_default_dtype() == torch.float32 and torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def called(function, *inputs, **case):
+    """What the probe tells of one call."""
+    request = probe.pack({"do": "run", "cases": [{"inputs": list(inputs), "dtype": "float64"} | case]})
+    (reply,) = probe.unpack(probe.answer(request, function))
+    return reply
+
+
+MEDDLES = {
+    "gradients": lambda: torch.set_grad_enabled(False),
+    "dtype": lambda: torch.set_default_dtype(torch.float16),
+    "device": lambda: torch.set_default_device("meta"),
+    "seed": lambda: torch.manual_seed(1),
+    "random numbers": lambda: torch.rand(1),
+}
+
+
+@pytest.mark.parametrize("setting", guards.SETTINGS)
+def test_each_setting_that_a_call_leaves_otherwise_is_told_and_put_back(setting):
+    before = guards.settings(), torch.get_num_threads()
+    try:
+        assert called(lambda: torch.ones(2))["settings"] == []
+        told = called(lambda: (MEDDLES[setting](), torch.set_num_threads(2))[:0])["settings"]
+        assert setting in told and {*told} <= {setting, *(["random numbers"] if setting == "seed" else [])}
+        after = guards.settings()
+        kept = {"device"}  # of a process, which no kernel lives on with: each request has a probe of its own
+        assert {name for name in after if after[name] != before[0][name]} <= kept
+        assert torch.get_num_threads() == before[1]
+    finally:
+        torch.set_default_device(None)
+
+
+def test_what_is_made_without_values_has_none_that_happen_to_be_right():
+    made = called(lambda: (torch.empty(2), torch.empty(2, dtype=torch.int64), torch.empty(1, dtype=torch.bool)))[
+        "output"
+    ]
+    assert np.isnan(made[0]).all() and (made[1] == np.iinfo(np.int64).max).all() and made[2].all()
+    for dtype in (float, np.float32, np.int64, bool):
+        like = called(lambda x, dtype=dtype: (np.empty(2, dtype), np.empty_like(x)), np.ones(2, dtype), library="numpy")
+        largest = np.nan if np.dtype(dtype).kind == "f" else True if dtype is bool else np.iinfo(dtype).max
+        assert all(np.array_equal(one, [largest] * len(one), equal_nan=True) for one in like["output"]), dtype
+    assert np.empty is EMPTY[0] and np.empty_like is EMPTY[1]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+EMPTY = np.empty, np.empty_like
+
+
+def test_what_the_code_prints_is_told_and_what_it_warns_of_is_not(capfd, recwarn):
+    def talks(x):
+        print("mine")
+        print("beside", file=sys.stderr)
+        warnings.warn("careful", stacklevel=1)
+        return x
+
+    assert called(talks, np.ones(2))["printed"] == "mine\n"
+    assert tuple(capfd.readouterr()) == ("", "") and not recwarn.list
+
+
+def test_of_a_long_way_to_an_error_the_last_lines_are_told():
+    def deeper(n):
+        return deeper(n - 1) if n else 1 / 0
+
+    lines = called(lambda: deeper(20))["error"]["lines"]
+    assert len(lines) == probe.MAX_LINES and "1 / 0" in lines[-1]
+
+
+class Kept(nn.Module):
+    """What hangs on it where `parameters()` cannot see it."""
+
+    def __init__(self, hidden):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.hidden = hidden
+
+
+@pytest.mark.parametrize(
+    ("hidden", "kind"),
+    [
+        ([nn.Linear(2, 2)], "list"),
+        ((nn.Linear(2, 2),), "tuple"),
+        ({"a": nn.Linear(2, 2)}, "dict"),
+        ({"a": [torch.ones(3)]}, "dict"),
+        (torch.ones(3), "Tensor"),
+        ([nn.ReLU()], None),
+        (torch.ones(3, dtype=torch.int64), None),
+        ([1.0, "a"], None),
+    ],
+)
+def test_weights_that_hang_where_parameters_cannot_see_them_are_told(hidden, kind):
+    request = probe.pack({"do": "describe", "builds": [[]]})
+    (reply,) = probe.unpack(probe.answer(request, lambda: Kept(hidden)))
+    assert reply["loose"] == ([{"name": "hidden", "kind": kind}] if kind else [])
+    assert {one["name"] for one in reply["parameters"]} == {"layer.weight", "layer.bias"}
+    assert all(one["name"].startswith("hidden") for one in reply["unregistered"])
+
+
+@pytest.mark.parametrize("how", ["nothing", "list on the class", "cache of a method", "dict of the module"])
+def test_what_building_an_object_keeps_for_the_next_is_told(how):
+    class Layer(nn.Module):
+        made: list[int] = []  # noqa: RUF012
+
+        def __init__(self):
+            super().__init__()
+            if how == "list on the class":
+                self.made.append(1)
+            if how == "cache of a method":
+                Layer.table(len(Layer.made) + TABLES.setdefault("n", 0))
+                TABLES["n"] += 1
+            if how == "dict of the module":
+                TABLES[f"{id(self)}"] = 1
+
+    Layer.table = functools.cache(lambda n: n)
+    TABLES.clear()
+    (reply,) = probe.unpack(probe.answer(probe.pack({"do": "describe", "builds": [[]]}), Layer))
+    wanted = {"nothing": "", "list on the class": "Layer.made", "cache of a method": "Layer.table"}
+    assert reply["kept"] == wanted.get(how, "TABLES")
+
+
+TABLES: dict[str, int] = {}
 
 
 def test_unbounded_recursion_is_a_sentence():
