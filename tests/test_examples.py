@@ -10,6 +10,7 @@ import sysconfig
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -21,7 +22,7 @@ from traitlets.config import Config
 
 from autograder import check, diagnosis, probe
 from autograder.__main__ import main
-from autograder.course import INSTALLED, NoCourse, course_of
+from autograder.course import INSTALLED, NoCourse, collected, course_of
 from autograder.diagnosis.vocabulary import mean, total
 from autograder.exercise import Exercise
 from autograder.judge import judge
@@ -137,6 +138,30 @@ def test_wrong_answers_are_told_what_is_wrong(name: str, answer: Callable, score
 
 
 @pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_the_solutions_are_right(path: Path) -> None:
+    """As they stand in their notebooks; the full half runs these as well."""
+    space: dict[str, Any] = {}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if name := checked_name(cell):
+            assert judged(COURSE.find(name), space[name]).passed
+            assert cell.metadata.nbgrader.locked and cell.metadata.nbgrader.points > 0
+        elif cell.cell_type == "code":
+            exec(cell.source, space)
+
+
+def test_every_exercise_is_checked_in_one_lab_and_its_shares_add_up() -> None:
+    cells = [cell for path in LABS for cell in nbformat.read(path, as_version=4).cells]
+    checked = sorted(name for cell in cells if (name := checked_name(cell)))
+    assert checked == sorted(collected(COURSE.module()))
+    for name in checked:
+        exercise = COURSE.find(name)
+        keys, costs = {criterion.key for criterion in exercise.criteria}, [m.costs for m in exercise.mistakes]
+        assert sum(criterion.share for criterion in exercise.criteria) == pytest.approx(1)
+        assert {case.tag for case in exercise.tried(np.random.default_rng(0))} <= keys
+        assert {key for cost in costs for key in cost} <= keys
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
 def test_the_shares_are_stated_and_the_notebook_is_stored_clean(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert notebooks.clean(text) == text
@@ -237,6 +262,38 @@ def test_a_question_takes_any_other_field_of_an_exercise():
     assert (made.name, made.seconds, made.library) == ("length", 2.0, "numpy")
 
 
+def test_the_shares_of_a_question_are_those_that_its_page_names():
+    shares = [{one.key: one.share for one in of.criteria} for of in (spread, cubes)]
+    assert shares[0] == {"shape": 0.1, "values": 0.8, "contract": 0.1}
+    assert shares[1] == {"shape": 0.1, "values": 0.7, "gradients": 0.1, "contract": 0.1}
+    whole = question((torch.tensor([1, 2]),))(counted)
+    assert "gradients" not in {one.key for one in whole.criteria}, "whole numbers have none"
+
+
+def counted(x):
+    """A tensor of whole numbers."""
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"), [(np.float32(2), float), (np.ones(2, np.float32), "float64"), (np.ones(2, np.uint8), "int64")]
+)
+def test_a_question_is_asked_in_numbers_that_can_cross(given, kind):
+    (case,) = question((given,))(twice).cases(np.random.default_rng(0))
+    assert case.visible and case.inputs[0].dtype == kind if isinstance(kind, str) else type(case.inputs[0]) is kind
+
+
+def twice(x):
+    """An array of doubles."""
+    return np.multiply(x, 2)
+
+
+def test_what_a_question_shows_are_tuples_and_what_it_draws_it_hides():
+    (shown, hidden) = spread.cases(np.random.default_rng(0))
+    assert (shown.visible, shown.label) == (True, "case 1: x of shape (3,)") and not hidden.visible
+    assert not np.array_equal(hidden.inputs[0], spread.cases(np.random.default_rng(1))[1].inputs[0])
+
+
 def without_words(x):
     return x
 
@@ -261,6 +318,8 @@ def text(x):
     [
         (without_words, [(np.ones(2),)], False, "needs a docstring"),
         (spread, [], False, "needs a case"),
+        (twice, [(np.ones(2), 1)], False, "case 1 does not fit twice: too many positional arguments"),
+        (twice, [({"a": 1},)], False, "an argument may be an array, a tensor, a number, a string, a list of these"),
         (text, [(np.ones(2),)], False, r"gives no array, tensor or number for case 1: x of shape \(2,\)"),
         (no_slash, [np.ones(2)], False, "a case is a tuple of arguments, as in .x,.; this is ndarray"),
         (no_slash, [(np.ones(2),)], True, "stands before a `/`"),
