@@ -42,6 +42,11 @@ def test_a_deleted_check_is_said_and_a_deleted_setup_is_not() -> None:
     assert restored([cells["answer"]], released()) == [Remark("cell 'check'", "was deleted, and is put back")]
 
 
+def test_a_deleted_task_is_said() -> None:
+    task = {"task": cell("task", "Draw it.", task=True, locked=True, points=2.0)}
+    assert restored([], task) == [Remark("cell 'task'", "was deleted, and is put back")]
+
+
 def test_a_changed_check_is_shown_with_its_difference() -> None:
     cells = handed_in()
     cells["check"].source = "4.0"

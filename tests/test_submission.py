@@ -102,6 +102,12 @@ def test_deleted_checks_come_back_and_deleted_answers_do_not(left: list[str], ex
     assert ids(restore(submitted(*left), RELEASED)) == expected
 
 
+def test_a_task_that_was_deleted_comes_back() -> None:
+    task = new_markdown_cell("Draw it.", metadata={"nbgrader": RELEASED["setup"].metadata.nbgrader | {"task": True}})
+    task.metadata.nbgrader.update(grade_id="task", points=2.0)
+    assert ids(restore([], {"task": task})) == ["task"]
+
+
 def test_of_two_cells_with_one_id_the_last_keeps_it() -> None:
     cells = submitted("first", "first", "check-first")
     cells[0].source, cells[1].source = "first = 1", "first = 2"
@@ -171,6 +177,26 @@ def test_a_notebook_that_takes_too_much_memory_is_not_said_to_be_none(
     monkeypatch.setattr(nbformat, "from_dict", full)
     with pytest.raises(Unreadable, match="more memory"):
         read(path)
+
+
+def test_a_notebook_of_an_older_format_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    path, cells = tmp_path / "first.ipynb", [{"cell_type": "code", "input": "x = 1", "metadata": {}, "outputs": []}]
+    path.write_text(json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": cells}]}))
+    assert [cell.source for cell in read(path).cells] == ["x = 1"]
+    path.write_text(nbformat.writes(new_notebook(cells=[new_code_cell("y")])), encoding="utf-8-sig")
+    assert [cell.source for cell in read(path).cells] == ["y"]
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_notebook_has_so_many_cells_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beyond: int) -> None:
+    monkeypatch.setattr(submission, "MAX_CELLS", 3)
+    path = tmp_path / "first.ipynb"
+    path.write_text(nbformat.writes(new_notebook(cells=[new_code_cell("x") for _ in range(3 + beyond)])))
+    if beyond:
+        with pytest.raises(Unreadable, match="it has 4 cells; at most 3 are read"):
+            read(path)
+    else:
+        assert len(read(path).cells) == 3
 
 
 def test_links_and_folders_are_not_read(tmp_path: Path) -> None:
