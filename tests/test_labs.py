@@ -13,12 +13,13 @@ import torch
 from torch.nn.functional import dropout
 
 from autograder import probe
-from autograder.course import course_of
+from autograder.course import Course, course_of
 from autograder.exercises import EXERCISES
 from autograder.judge import judge
 from autograder.pipeline import grading, labs
 from autograder.pipeline.cells import checked_name
 from autograder.pipeline.course import Failed, nbgrader
+from autograder.pipeline.integrity import earlier_prints
 from headroom.reference import causal_mask, padding_mask
 from tests import small_course
 from tests.answers import found
@@ -80,6 +81,38 @@ def test_a_check_that_would_not_be_judged_is_refused(tmp_path: Path) -> None:
     nbformat.write(notebook, folder / "lab.ipynb")
     with pytest.raises(Failed, match="stands alone"):
         labs.generate(tmp_path, ["lab"])
+
+
+def test_a_check_of_an_exercise_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
+    next(cell for cell in notebook.cells if checked_name(cell)).source = "check(Atention)"
+    (tmp_path / "solutions" / "lab").mkdir(parents=True)
+    nbformat.write(notebook, tmp_path / "solutions" / "lab" / "lab.ipynb")
+    with pytest.raises(Failed, match=r"lab\.ipynb, cell .*: no exercise is called 'Atention'; there are"):
+        labs.generate(tmp_path, ["lab"], course_of(REPOSITORY))
+
+
+def test_a_lab_that_is_made_again_knows_the_cells_of_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Students may have any of them: what they hand in is then no change of theirs."""
+    course = small_course.make(tmp_path, monkeypatch)
+    path = course / "labs" / "lab1" / "first.ipynb"
+    path.parent.mkdir(parents=True)
+    prints: list[set[str]] = []
+    for points in (4.0, 5.0, 6.0):
+        about = {"grade_id": "check", "grade": True, "solution": False, "locked": True, "points": points}
+        cell = nbformat.v4.new_code_cell("check(A)", metadata={"nbgrader": about | {"schema_version": 3}})
+
+        def made(*_: Any, cell: nbformat.NotebookNode = cell, **__: Any) -> int:
+            nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+            return 0
+
+        monkeypatch.setattr(labs, "nbgrader", made)
+        labs.generate(course, ["lab1"], Course(course, "exercises"))
+        prints.append({*earlier_prints(course, "lab1")})
+    assert [len(one) for one in prints] == [1, 2, 3] and prints[0] < prints[1] < prints[2]
+    assert earlier_prints(course, "lab2") == []
 
 
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
