@@ -1,5 +1,6 @@
 """`python -m autograder check`: the grader's verdicts in a terminal, for people without an nbgrader round."""
 
+import contextlib
 import os
 import re
 import time
@@ -12,6 +13,7 @@ import torch
 
 from autograder import checking
 from autograder.__main__ import main
+from autograder.course import Course
 from autograder.pipeline.cells import checked_name
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -81,6 +83,41 @@ def test_a_solved_lab_passes(capsys: pytest.CaptureFixture) -> None:
     said = capsys.readouterr().out
     assert "✓ sinusoidal_encoding: all" in said and "✓ PositionalEncoding: all" in said
     assert "10 of 10 points; 3 more are given by hand" in said
+
+
+def test_a_check_of_another_course_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    about = {"grade_id": "check", "grade": True, "locked": True, "points": 1.0}
+    cell = nbformat.v4.new_code_cell("check(softmax)", metadata={"nbgrader": about})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "lab.ipynb")
+    assert main(["check", str(tmp_path / "lab.ipynb")]) == 1
+    said = capsys.readouterr()
+    assert "lab.ipynb cannot be checked: no exercise is called 'softmax'; there are" in said.err and said.out == ""
+
+
+def causal_mask(n):
+    return torch.ones(n, n).tril().bool()
+
+
+@pytest.mark.parametrize("under", ["", "NBGRADER_VALIDATING", "NBGRADER_EXECUTION"])
+def test_a_students_own_check_is_kept_and_what_keeps_it_costs_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, under: str
+) -> None:
+    told: list[tuple[Path, str]] = []
+
+    def note(folder: Path, verdict: Any) -> None:
+        told.append((folder, verdict.exercise))
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Course, "function", lambda self, path: note if path == self.noted else pytest.fail(path))
+    if under:
+        monkeypatch.setenv(under, "1")
+    assert checking.check(causal_mask).passed
+    assert told == ([] if under else [(REPOSITORY, "causal_mask")])
+    with pytest.raises(checking.CheckFailed) if under else contextlib.nullcontext():
+        checking.check(wrong := type("causal_mask", (), {}))
+    assert wrong is not None and len(told) == (0 if under else 2)
 
 
 TEXT = nbformat.v4.new_markdown_cell("A lecture.")
