@@ -67,7 +67,7 @@ def test_a_system_call_that_is_refused_stays_refused(listed: str, groups: dict[s
 
 
 def test_those_are_refused_that_are_newer_than_the_lists() -> None:
-    assert sandbox.NEWEST == range(450, 512) and sandbox.DATAGRAMS == (2, 3) and sandbox.ELSEWHERE == 500
+    assert range(450, 512) == sandbox.NEWEST and sandbox.DATAGRAMS == (2, 3) and sandbox.ELSEWHERE == 500
 
 
 # --- What bubblewrap is told ------------------------------------------------------------------------------------------
