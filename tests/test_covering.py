@@ -1,12 +1,13 @@
 """Which sizes are tried: what a rule says, and not somebody's list."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from autograder.covering import Axis, Choice, Derived, Only, covering, longest, possible, sequence_length
-from autograder.exercise import Case, with_large_weights, with_outlier
+from autograder.exercise import Case, Mistake, differentiated, with_large_weights, with_outlier, with_zeros
 from autograder.exercises import EXERCISES
 
 HEADS = (
@@ -137,3 +138,74 @@ def test_the_outlier_is_one_of_several_rows_where_nothing_is_hidden(name):
     for case in cases:
         assert case.sizes is not None and not any(case.sizes.get(key) for key in ("mask", "padding", "memory_mask"))
         assert any(np.ndim(value) > 1 and np.shape(value)[-2] > 1 for value in case.inputs)
+
+
+# --- What becomes of a case -------------------------------------------------------------------------------------------
+
+
+def numbers(*shape: int) -> Case:
+    return Case("values", "ordinary", (np.arange(1.0, 1 + np.prod(shape)).reshape(shape),))
+
+
+@pytest.mark.parametrize(("shape", "zero"), [((2, 3, 4), (0, 0)), ((3, 4), (0,)), ((2, 1, 3, 3), -1)])
+def test_where_zeros_must_not_matter_one_token_is_0_or_a_whole_image(shape, zero):
+    case = with_zeros(numbers(*shape))
+    (before,), (after,) = numbers(*shape).inputs, case.inputs
+    assert not after[zero].any() and (after == 0).sum() == before[zero].size
+    assert case.label == "ordinary, some of it zeros"
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (1, 3, 4)])
+def test_of_one_token_or_one_sample_nothing_is_made_0(shape):
+    assert with_zeros(case := numbers(*shape)) is case
+
+
+@pytest.mark.parametrize(
+    ("change", "compared"),
+    [
+        ({}, True),
+        ({"scale": 30.0}, False),
+        ({"dtype": "float32"}, False),
+        ({"single": False}, False),
+        ({"refuses": True}, False),
+        ({"steps": (1, 1), "drift": 2.0}, False),
+        ({"steps": (1, 1)}, True),
+        ({"inputs": (np.full((2, 2), 101.0),)}, False),
+        ({"inputs": (np.array([[1.0, 2.0], [0.0, 0.0]]),)}, False),
+    ],
+)
+def test_gradients_are_compared_beside_where_numbers_are_ordinary(change, compared):
+    case = differentiated(replace(numbers(2, 2), **change))
+    assert (case.differentiate, case.beside) == (compared, True)
+    assert differentiated(replace(numbers(2, 2), differentiate=True, scale=30.0)).differentiate
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("It keeps no mean: in training, nothing is learnt.", "In evaluation mode: it keeps no mean."),
+        ("It drops. All of it goes.", "In evaluation mode: it drops."),
+        ("It drops", "In evaluation mode: it drops."),
+    ],
+)
+def test_of_a_mistake_in_evaluation_mode_only_the_fact_is_said(sentence, said):
+    assert Mistake("key", "title", sentence).in_evaluation().sentence == said
+
+
+def test_what_excludes_another_mistake_is_a_slot_or_the_same_step():
+    def made(slot="", change=""):
+        return Mistake("key", "title", "It is so.", slot=slot, change=change)
+
+    assert made("a").excludes(made("a")) and not made("a").excludes(made("b"))
+    assert made().excludes(made()), "of what is written as a variation, one at a time"
+    assert made(change="y = x").excludes(made(change="y = 2 * x"))
+    assert not made(change="y = x").excludes(made(change="z = x")) and made("a", "y = x").excludes(made("a", "z = x"))
+
+
+def test_the_ways_to_make_a_mistake_have_switches_of_their_own():
+    assert Mistake("key", "t", "s.", change=("y = x", "y = 2 * x")).ways == ("key", "key (2)")
+    assert Mistake("key", "t", "s.", also=("other",)).ways == ("key", "other")
+    assert (
+        not Mistake("key", "t", "s.", sign=bool).computed
+        and Mistake("key", "t", "s.", "", "", "y = x", (), bool).computed
+    )
