@@ -1,6 +1,7 @@
 """What goes where: into an installation, into a kernel, into nbgrader's configuration, into continuous integration."""
 
 import ast
+import dataclasses
 import fnmatch
 import functools
 import importlib
@@ -24,8 +25,9 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from packaging.specifiers import SpecifierSet
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder import course as course_module
 from autograder import pipeline
-from autograder.course import course_of
+from autograder.course import Course, course_of
 from autograder.exercises import EXERCISES
 from autograder.pipeline import configuration, gradescope
 from autograder.pipeline.cells import is_run
@@ -154,6 +156,17 @@ def test_what_every_kernel_has_imported_is_there_to_be_imported(name: str) -> No
     files: set[Path] = set()
     needed(name, files)
     assert files and closed(files) == []
+
+
+def test_the_packages_are_watched_of_which_only_parts_are_for_students(tmp_path: Path) -> None:
+    course = Course(tmp_path, "questions.all", ("plots.py", "lib/data", "lib/deep/x.py", "data"))
+    assert course.packages == ("lib", "questions") and {"autograder", "headroom"} <= {*COURSE.packages}
+
+
+def test_each_key_of_a_course_is_explained_where_it_is_read() -> None:
+    keys = {field.name for field in dataclasses.fields(Course)} - {"folder"}
+    (table,) = re.findall(r"\[tool\.autograder\]\n(.*)", course_module.__doc__ or "", re.DOTALL)
+    assert {*re.findall(r"^    (\w+) = ", table, re.MULTILINE)} == keys
 
 
 # --- nbgrader's configuration -----------------------------------------------------------------------------------------
