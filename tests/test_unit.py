@@ -1,5 +1,6 @@
 """A unit of work in a process of its own: whatever ends it, the grader goes on and can say how."""
 
+import errno
 import faulthandler
 import logging
 import os
@@ -14,7 +15,10 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("units are processes of their own on Linux only", allow_module_level=True)
 
-from autograder.pipeline.unit import MAX_GROWTH, MB, Ended, Failed, Say, Unit, Units
+from nbgrader.api import MissingEntry
+from sqlalchemy.exc import OperationalError
+
+from autograder.pipeline.unit import MAX_GROWTH, MB, Ended, Failed, Say, Unit, Units, of_the_grader
 
 KEPT: list[bytearray] = []
 
@@ -98,6 +102,49 @@ def test_the_graders_own_failures_are_told_apart() -> None:
         with pytest.raises(Failed) as problem:
             unit().ask({"end": how}, 10, lambda _: None)
         assert problem.value.own == own
+
+
+@pytest.mark.parametrize(
+    ("problem", "own"),
+    [
+        (OperationalError("", {}, Exception("locked")), True),
+        (MissingEntry("no such lab"), True),
+        (OSError(errno.ENOSPC, "full"), True),
+        (OSError(errno.EACCES, "closed"), True),
+        (OSError(errno.ENAMETOOLONG, "long"), False),
+        (OSError(errno.EILSEQ, "odd"), False),
+        (OSError("no picture"), False),
+        (ValueError(), False),
+        (MemoryError(), False),
+    ],
+)
+def test_what_a_name_or_a_file_leads_to_is_no_failure_of_the_graders(problem: Exception, own: bool) -> None:
+    """A disk that is full leaves a submission ungraded, and a name that is too long does not."""
+    assert of_the_grader(problem) == own
+
+
+def test_later_requests_are_told_why_the_first_came_to_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Units, "_latest", {})
+    log = logging.getLogger(__name__)
+    units = Units(lambda *_: None, lambda _: False, 500, log, lambda: None)
+    ends = [Ended("took longer than 2 s"), Failed("KeyError", False, "…"), Failed("OSError", True, "disk full")]
+    asked: list[tuple[int, str]] = []
+
+    def ask(request: dict[str, Any], seconds: float, heard: Say) -> str:
+        asked.append((request["n"], request["why"]))
+        if ends:
+            raise ends.pop(0)
+        return "done"
+
+    monkeypatch.setattr(units, "_ask", ask)
+    with pytest.raises(RuntimeError, match="the grader itself failed:\ndisk full"):
+        units.first_answer(({"n": n}, 1.0) for n in range(4))
+    why = "the grader's process for this submission took longer than 2 s"
+    assert asked == [(0, ""), (1, why), (2, why)]
+    assert units.first_answer([({"n": 9}, 1.0)]) == "done"
+    ends.append(Failed("KeyError", False, "…"))
+    with pytest.raises(RuntimeError, match=r"not even a part .*: the grader met with something .* \(KeyError\)"):
+        units.first_answer([({"n": 9}, 1.0)])
 
 
 def test_it_ends_with_the_grader() -> None:
