@@ -117,6 +117,42 @@ def test_a_worker_that_ends_while_a_run_begins_ends_no_run(monkeypatch: pytest.M
     assert cluster.Cluster(client, {}, True, print).workers == 1 and not failures
 
 
+def test_of_each_worker_it_is_said_once_why_it_takes_no_work_and_which_is_weaker() -> None:
+    from autograder.pipeline import cluster
+
+    states = {
+        "tcp://a": ("", "students' code is isolated less well"),
+        "tcp://b": ("", "students' code is isolated less well"),
+        "tcp://c": ("it has another version of torch.", ""),
+        "tcp://d": (cluster.STARTING, ""),
+    }
+
+    class Connected:
+        def register_plugin(self, plugin: Any) -> None:
+            assert (plugin.versions, plugin.isolated) == ({"torch": "2"}, False)
+
+        def nthreads(self) -> dict[str, int]:
+            return {}
+
+        def run(self, *_: Any, **__: Any) -> dict[str, tuple[str, str]]:
+            return states
+
+    told: list[str] = []
+    client: Any = Connected()
+    workers = cluster.Cluster(client, {"torch": "2"}, False, told.append)
+    assert workers.look() == workers.workers == 2
+    assert told == [
+        "The scheduler has no worker yet.",
+        "WARNING: students' code is isolated less well (the worker tcp://a).",
+        "The worker tcp://c takes no work: it has another version of torch.",
+    ]
+    states["tcp://d"] = ("there is no bubblewrap", "")
+    del states["tcp://a"], states["tcp://b"]
+    with pytest.raises(Failed, match=r"No worker can grade; why, stands above\."):
+        workers.look()
+    assert told[-1] == "The worker tcp://d takes no work: there is no bubblewrap."
+
+
 def test_a_scheduler_that_is_gone_is_said_once_and_blames_no_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
