@@ -3,9 +3,11 @@
 import argparse
 import contextlib
 import inspect
+import os
 import runpy
 import shlex
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from autograder import __main__ as commands
-from autograder.course import NoCourse
+from autograder.course import Course, NoCourse
 from autograder.pipeline import (
     checking,
     gradescope,
@@ -25,7 +27,7 @@ from autograder.pipeline import (
     people,
     student_copy,
 )
-from autograder.pipeline.course import Failed, course_root
+from autograder.pipeline.course import Failed, course_root, environment, nbgrader
 from autograder.report import page
 
 
@@ -174,6 +176,38 @@ def test_a_course_is_found_from_within_and_both_of_what_it_has_are_looked_for(co
     (course / "nbgrader_config.py").unlink()
     with pytest.raises(Failed, match=r"There is no nbgrader_config\.py beside a solutions/ in .*lab1 or above it"):
         course_root(inside)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script stands in for Python")
+@pytest.mark.parametrize("status", [0, 3])
+def test_what_nbgrader_says_is_kept_until_it_fails(
+    course: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], status: int
+) -> None:
+    python, lines, failed = course / "python", list[str](), list[str]()
+    python.write_text(f"#!/bin/sh\necho $0 $*\necho beside >&2\npwd\nexit {status}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    about = Course(course, "exercises")
+    how: dict[str, Any] = {"quiet": True, "about": about, "log": lines.append, "failed": failed.append}
+    assert nbgrader(course, "export", "--to=a", **how) == status
+    assert "".join(lines) == f"{python} -m nbgrader export --to=a\nbeside\n{course}\n"
+    assert failed == (["".join(lines)] if status else []) and tuple(capfd.readouterr()) == ("", "")
+    assert nbgrader(course, "export", about=about) == status
+    assert capfd.readouterr().out.startswith(str(python))
+
+
+def test_a_program_of_nbgraders_finds_this_pythons_own_scripts_and_the_courses_variables(
+    course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("MINE", "kept")
+    own = {"JUPYTER_CONFIG_DIR": f"{course}/jupyter"}
+    monkeypatch.setattr(Course, "function", lambda self, path: lambda folder: own if folder == course else {})
+    about = Course(course, "exercises", environment="plots:variables")
+    variables = environment(about, course)
+    assert variables["PATH"].split(os.pathsep) == [sysconfig.get_path("scripts"), "/usr/bin"]
+    assert variables["MINE"] == "kept" and own.items() <= variables.items()
+    assert environment(Course(course, "exercises"), course).get("JUPYTER_CONFIG_DIR") != own["JUPYTER_CONFIG_DIR"]
 
 
 @pytest.mark.parametrize(
