@@ -138,6 +138,37 @@ def test_feedback_on_an_instructors_own_trial_is_not_in_it(tmp_path: Path) -> No
     assert found == {"labs/lab1/lab.ipynb", "labs/lab1/pictures/one.png", "lectures/feedback/loops.ipynb"}
 
 
+def test_what_running_and_installing_leave_behind_is_not_in_it(tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    for name in ("solutions/lab1", "labs/lab1", "lectures/__pycache__", "lectures/x.egg-info", "lectures/node_modules"):
+        (course / name).mkdir(parents=True)
+        (course / name / "lab.ipynb").touch()
+    (course / "pyproject.toml").write_text(
+        '[tool.autograder]\nexercises = "exercises"\nstudents = ["lectures", "a.md"]\n'
+    )
+    for name in ("lectures/one.ipynb", "lectures/.hidden", "lectures/two.pyc", "a.md"):
+        (course / name).touch()
+    (course / "a.md").write_text("for all <!-- not for students -->for some<!-- for students -->\n\nagain")
+    folder, _ = student_copy.make(course)
+    assert folder == course / student_copy.FOLDER and (folder / "a.md").read_text() == "for all again"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert found == {"labs/lab1/lab.ipynb", "lectures/one.ipynb", "a.md"}
+
+
+def test_what_is_to_be_in_it_and_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "solutions" / "lab1").mkdir(parents=True)
+    (tmp_path / "solutions" / "lab1" / "lab.ipynb").touch()
+    (tmp_path / "a.md").touch()
+    for listed, said in (
+        ("", r"does not say what students get, as students = \[\.\.\.\]"),
+        ('students = ["a.md", "gone"]', "lists 'gone' for students, which is not there"),
+        ('students = ["a.md"]', r"There is no labs/lab1: make labs makes it\."),
+    ):
+        (tmp_path / "pyproject.toml").write_text(f'[tool.autograder]\nexercises = "exercises"\n{listed}\n')
+        with pytest.raises(Failed, match=said):
+            student_copy.make(tmp_path)
+
+
 def test_the_file_browser_hides_all_that_is_no_lecture_and_no_lab() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     if listed.returncode:
