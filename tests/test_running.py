@@ -119,6 +119,15 @@ def test_what_costs_its_kernel_is_not_run_again_and_all_before_it_is() -> None:
     assert [remark.where for remark in grader.account.remarks] == ["cell 2", "cell 4"]
 
 
+def test_what_stands_below_the_last_check_is_not_run() -> None:
+    grader, told = Scripted(), list[str]()
+    grader.on_verdict = lambda cell, verdict: told.append(f"{cell.metadata.nbgrader.grade_id} {verdict.points:g}")
+    grader._judge = lambda index, name, ask: not_judged(name, "no.")
+    check = released_cell("check", "check(LayerNorm)", grade=True, locked=True, points=4.0)
+    grader.preprocess(new_notebook(cells=[new_code_cell("a"), check, new_code_cell("b")]), ResourcesDict())
+    assert grader.ran == [READIED, "a"] and told == ["check 4"]
+
+
 def test_no_more_kernels_are_started_than_a_notebook_may_have() -> None:
     grader = Scripted(max_restarts=2)
     cells = run(grader, "a", "dies", "dies", "dies", "b", judged=True)
@@ -247,6 +256,28 @@ def test_what_a_cell_raised_is_told_where_its_name_is_missing(what: str, shown: 
     assert f"LayerNorm is not defined: the cell that defines it {shown}." in verdict(
         run(grader, "LayerNorm = 1", judged=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("defined", "most", "status"), [(True, 10**7, "answered"), (True, 100, "too large"), (False, 10**7, "missing")]
+)
+def test_what_a_kernel_replies_says_if_there_is_a_name_and_if_its_answer_is_too_large(
+    monkeypatch: pytest.MonkeyPatch, defined: bool, most: int, status: str
+) -> None:
+    shown: list[dict[str, Any]] = []
+    request = probe.pack({"do": "describe", "builds": [[4]]})
+    shell = SimpleNamespace(user_ns={"LayerNorm": reference.LayerNorm} if defined else {})
+    shell.display_pub = SimpleNamespace(publish=shown.append)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr(kernel_side, "new_probe", lambda: SimpleNamespace(calls=probe))
+    monkeypatch.setattr(kernel_side, "sent", lambda: (base64.b64encode(request).decode(),))
+    kernel_side.answer("LayerNorm", "0" * 32, most)
+    ((mime, reply),) = shown[0].items()
+    assert (mime, reply["status"], reply["nonce"]) == (kernel_side.MIME, status, "0" * 32)
+    assert ("reply" in reply) == (status == "answered")
+    if status == "answered":
+        (told,) = probe.unpack(base64.b64decode(reply["reply"]))
+        assert [one["name"] for one in told["parameters"]] == ["gamma", "beta"]
 
 
 def test_a_function_that_a_task_forbids_is_noted_for_the_instructor(monkeypatch: pytest.MonkeyPatch) -> None:
