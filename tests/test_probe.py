@@ -202,8 +202,9 @@ MEDDLES = {
 }
 
 
-@pytest.mark.parametrize("setting", guards.SETTINGS)
+@pytest.mark.parametrize("setting", MEDDLES)
 def test_each_setting_that_a_call_leaves_otherwise_is_told_and_put_back(setting):
+    assert {*guards.SETTINGS} == {*MEDDLES}
     before = guards.settings(), torch.get_num_threads()
     try:
         assert called(lambda: torch.ones(2))["settings"] == []
