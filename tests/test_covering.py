@@ -209,3 +209,12 @@ def test_the_ways_to_make_a_mistake_have_switches_of_their_own():
         not Mistake("key", "t", "s.", sign=bool).computed
         and Mistake("key", "t", "s.", "", "", "y = x", (), bool).computed
     )
+
+
+def test_what_is_longest_is_called_once_and_visible_numbers_are_not_drawn_again():
+    exercise = next(one for one in EXERCISES.values() if one.drawn and longest(one.axes))
+    first, second = (exercise.tried(np.random.default_rng(seed)) for seed in (0, 1))
+    assert [case.once for case in first].count(True) == 1 and first[-1].once and not first[-1].differentiate
+    for one, other in zip(first, second, strict=True):
+        assert one.visible == other.visible and (not one.visible or repr(one.inputs) == repr(other.inputs))
+    assert all(case.label.count(" ") and case.sizes for case in first[-3:])

@@ -85,10 +85,10 @@ def test_a_check_that_would_not_be_judged_is_refused(tmp_path: Path) -> None:
 
 def test_a_check_of_an_exercise_that_there_is_not_is_refused(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
-    next(cell for cell in notebook.cells if checked_name(cell)).source = "check(Atention)"
+    next(cell for cell in notebook.cells if checked_name(cell)).source = "check(NoSuchOne)"
     (tmp_path / "solutions" / "lab").mkdir(parents=True)
     nbformat.write(notebook, tmp_path / "solutions" / "lab" / "lab.ipynb")
-    with pytest.raises(Failed, match=r"lab\.ipynb, cell .*: no exercise is called 'Atention'; there are"):
+    with pytest.raises(Failed, match=r"lab\.ipynb, cell .*: no exercise is called 'NoSuchOne'; there are"):
         labs.generate(tmp_path, ["lab"], course_of(REPOSITORY))
 
 

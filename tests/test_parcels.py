@@ -9,13 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from sqlalchemy import create_engine
 
 from autograder.kernels import launch
 from autograder.pipeline import grading, intake, parcel, worker
 from autograder.pipeline.course import Failed
 from autograder.pipeline.journal import FILES, PARTS, Journal, digest
 from autograder.pipeline.worker import Died
+from tests import small_course
 
 # --- Submissions as bytes -------------------------------------------------------------------------------------------
 
@@ -99,6 +102,27 @@ def test_no_more_is_read_of_a_submission_than_is_graded(tmp_path: Path) -> None:
     """Attack: files each of which is small enough, and which together fill the memory of whoever grades."""
     large(tmp_path)
     assert len(parcel.snapshot(tmp_path, ["first"])) < intake.MAX_SUM + 10_000
+
+
+def test_cells_have_the_order_of_the_notebook_that_students_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows have none of their own; where labs/ is not there, as they come."""
+    course = small_course.make(tmp_path, monkeypatch)
+    with small_course.book(course) as gradebook:
+        for name in ("last", "between"):
+            gradebook.add_source_cell(name, "first", "lab1", cell_type="code", source="")
+    cells = [
+        nbformat.v4.new_code_cell("", metadata={"nbgrader": {"grade_id": n}}) for n in ("answer", "between", "check")
+    ]
+    (course / "labs" / "lab1").mkdir(parents=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), course / "labs" / "lab1" / "first.ipynb")
+    with create_engine(f"sqlite:///{course}/gradebook.db").connect() as connection:
+        rows = parcel.rows_of_lab(connection, "lab1", course / "labs" / "lab1")
+        assert [row["name"] for row in rows["source_cell"]] == ["answer", "between", "check", "last"]
+        elsewhere = parcel.rows_of_lab(connection, "lab1", course / "gone")
+        assert {row["name"] for row in elsewhere["source_cell"]} == {"answer", "between", "check", "last"}
+        assert parcel.notebooks_of(connection, "lab1") == ["first"] and parcel.notebooks_of(connection, "lab9") == []
 
 
 @pytest.mark.parametrize("linked", ["ann", "ann/lab1"])

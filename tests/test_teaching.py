@@ -61,6 +61,7 @@ def scores(course: Path, config: Config) -> dict[str, float | None]:
         ({"percent": 10}, 1, 1.0),
         ({"percent": 10}, DAY, 1.0),
         ({"percent": 10}, DAY + 1, 2.0),
+        ({"percent": 33.333}, 1, 3.33),
         ({"percent": 10}, 30 * DAY, 10.0),
         ({"percent": 2, "per": "hour"}, 5 * HOUR, 1.0),
         ({"percent": 10, "grace_minutes": 15}, 15 * 60, None),
