@@ -1,5 +1,6 @@
 """Points that somebody gave by hand, when what was handed in is graded again, by make grade or by nbgrader."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_markdown_cell, new_notebook
+from nbgrader.converters import Autograde, NbGraderException
+from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.pipeline import submission
@@ -132,6 +135,38 @@ def test_points_by_hand_stay_where_the_answer_is_not_known_and_this_is_said(
         (course / GRADED_FILE).unlink()
     regrade(course, "because", **({} if gone else {UNSEEN: True}))
     assert stands(course) == (GRADED, 7.0, 0.0, True)
+
+
+def test_nbgraders_own_command_sees_the_submissions_that_can_be_graded(
+    course: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with the notebooks of its lab; of the others it is said why they are left out."""
+    monkeypatch.setattr(submission, "MAX_NOTEBOOKS", 1)
+    hand_in(course, "b*d")
+    hand_in(course, "cleo", "Untitled.ipynb")
+    (hand_in(course, "dan") / "another.ipynb").write_text("{}")
+    directory = CourseDirectory(
+        root=str(course), db_url=f"sqlite:///{course}/gradebook.db", assignment_id="lab1", parent=None
+    )
+    converter = Autograde(directory)
+    found = {name: str(course / "submitted" / name / "lab1") for name in ("ann", "b*d", "cleo", "dan")}
+    converter.assignments = {folder: [f"{folder}/first.ipynb"] for folder in found.values()}
+    exporter = submission.SubmissionExporter()
+    exporter.log = logging.getLogger(__name__)
+    taken = exporter._take_in(converter)
+    folders = {
+        Path(folder).parent.name: [Path(path).name for path in paths] for folder, paths in converter.assignments.items()
+    }
+    assert folders == {"ann": ["first.ipynb"], "dan": ["first.ipynb"]} and converter.coursedir is taken
+    assert all(str(path).startswith(str(course / ".headroom")) for path in converter.assignments)
+    assert [record.message for record in caplog.records] == [
+        "'b*d', lab1 is not graded. nbgrader takes the folder's name for a pattern, because of *, ? or [. Rename it.",
+        "'cleo', lab1 is not graded. There is no first.ipynb in it.",
+    ]
+    converter.coursedir, converter.assignments = directory, {found["cleo"]: [f"{found['cleo']}/Untitled.ipynb"]}
+    with pytest.raises(NbGraderException, match=r"There is no first\.ipynb in it"):
+        exporter._take_in(converter)
+    taken.close()
 
 
 @pytest.mark.parametrize("data", [b"", b"7", b"[]", b'{"metadata": {}, "cells": [{}]}', b"[" * 100_000])
