@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from sqlalchemy import create_engine
 
+from autograder.course import Course
 from autograder.kernels import launch
 from autograder.pipeline import grading, intake, parcel, worker
 from autograder.pipeline.course import Failed
@@ -195,6 +196,42 @@ def test_a_version_follows_every_file_of_the_course(tmp_path: Path) -> None:
     assert worker._hash(tmp_path) == before
     (tmp_path / "part" / "a.py").write_text("x = 2")
     assert worker._hash(tmp_path) != before
+
+
+def test_what_a_score_depends_on_is_compared_between_machines(tmp_path: Path) -> None:
+    """The grader, the course's own code, the libraries that compute, and Python."""
+    for name in ("questions/one.py", "plots.py", "data/digits.npz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    course = Course(tmp_path, "questions.all", ("plots.py", "data/digits.npz"))
+    own = {"autograder", "questions", "plots.py", "data"}
+    assert {*worker.code(course)} == own
+    assert {*worker.versions(course)} == own | {"torch", "numpy", "nbgrader", "nbclient", "ipykernel", "python"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "asked"),
+    [([], 1), ([Died("once")], 2), ([Died("once"), Died("twice")], 2), ([worker.Refused("other")], 1)],
+)
+def test_a_worker_that_ended_is_asked_once_more(
+    monkeypatch: pytest.MonkeyPatch, ends: list[Exception], asked: int
+) -> None:
+    requests: list[bytes] = []
+
+    def ask(self: worker.Grader, request: bytes) -> bytes:
+        requests.append(request)
+        if ends:
+            raise ends.pop(0)
+        return b"graded"
+
+    monkeypatch.setattr(worker.Grader, "_ask", ask)
+    fails = len(ends) - (isinstance(ends[0], Died) if ends else 0)
+    if fails:
+        with pytest.raises(type(ends[-1])):
+            worker.Grader({}).ask(b"request")
+    else:
+        assert worker.Grader({}).ask(b"request") == b"graded"
+    assert requests == [b"request"] * asked
 
 
 # --- How many grade -----------------------------------------------------------------------------------------------

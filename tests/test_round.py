@@ -1,5 +1,6 @@
 """A round of grading: what it refuses and says before it begins, what it takes up again and why, what it makes anew."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,15 +14,14 @@ import pytest
 from nbgrader.api import Gradebook
 from traitlets.config import Config
 
-from autograder.course import Course
-from autograder.pipeline import feedback, grading, late, listing, worker
+from autograder.pipeline import feedback, grading, late, listing
 from autograder.pipeline.course import Failed, configuration
 from autograder.pipeline.journal import PARTS, Journal
 from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.parcel import pack
 from autograder.pipeline.plan import NAMED, Plan
 from autograder.pipeline.standing import GRADED, NOT_GRADED, released, standings
-from autograder.pipeline.worker import Died, Grader, Refused
+from autograder.pipeline.worker import Died, Refused
 from tests import small_course
 from tests.small_course import DUE, book, due, give, hand_in
 
@@ -412,39 +412,55 @@ def test_a_round_ends_with_a_line_for_each_lab() -> None:
     assert first == ["lab1", "4", "2", "1", "1", "3.33"] and second == ["lab02", "0", "0", "0", "0", "–"]
 
 
-# --- A worker ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_a_score_depends_on_is_compared_between_machines(tmp_path: Path) -> None:
-    """The grader, the course's own code, the libraries that compute, and Python."""
-    for name in ("questions/one.py", "plots.py", "data/digits.npz"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(name)
-    course = Course(tmp_path, "questions.all", ("plots.py", "data/digits.npz"))
-    own = {"autograder", "questions", "plots.py", "data"}
-    assert {*worker.code(course)} == own
-    assert {*worker.versions(course)} == own | {"torch", "numpy", "nbgrader", "nbclient", "ipykernel", "python"}
-
-
 @pytest.mark.parametrize(
-    ("ends", "asked"), [([], 1), ([Died("once")], 2), ([Died("once"), Died("twice")], 2), ([Refused("other")], 1)]
+    ("problem", "said"),
+    [
+        (
+            Refused("students' code cannot be isolated here"),
+            "Nothing is graded: students' code cannot be isolated here",
+        ),
+        (Died("the grader's process ended with status 9"), "the grader's process ended with status 9"),
+        (None, "WARNING: isolated less well"),
+    ],
 )
-def test_a_worker_that_ended_is_asked_once_more(
-    monkeypatch: pytest.MonkeyPatch, ends: list[Exception], asked: int
+def test_one_grader_that_may_not_grade_is_a_sentence_and_one_that_is_weaker_a_warning(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception | None, said: str
 ) -> None:
-    requests: list[bytes] = []
+    closed: list[bool] = []
 
-    def ask(self: Grader, request: bytes) -> bytes:
-        requests.append(request)
-        if ends:
-            raise ends.pop(0)
-        return b"graded"
+    class Starts:
+        weaker = "isolated less well"
 
-    monkeypatch.setattr(Grader, "_ask", ask)
-    fails = len(ends) - (isinstance(ends[0], Died) if ends else 0)
-    if fails:
-        with pytest.raises(type(ends[-1])):
-            Grader({}).ask(b"request")
-    else:
-        assert Grader({}).ask(b"request") == b"graded"
-    assert requests == [b"request"] * asked
+        def __init__(self, versions: dict[str, str], isolated: bool) -> None:
+            assert (versions, isolated) == ({"torch": "2"}, True)
+
+        def start(self) -> None:
+            if problem is not None:
+                raise problem
+
+        def ask(self, request: bytes) -> bytes:
+            if request == b"ben":
+                raise Died("it ended")
+            return request[::-1]
+
+        def close(self) -> None:
+            closed.append(True)
+
+    monkeypatch.setattr(grading, "Grader", Starts)
+    warned: list[str] = []
+    jobs = iter([("ann", lambda: b"ann"), ("ben", lambda: b"ben"), ("cleo", lambda: b"cleo")])
+    with (
+        pytest.raises(Failed, match=said) if problem else contextlib.nullcontext(),
+        grading._answers(jobs, {"torch": "2"}, True, 1, None, warned.append) as (answers, alive),
+    ):
+        found = dict(answers)
+        assert (found["ann"], found["cleo"], alive()) == (b"nna", b"oelc", 1) and isinstance(found["ben"], Died)
+    assert warned == ([] if problem else [said]) and closed == [True]
+
+
+def test_to_look_for_a_lab_makes_no_gradebook(course: Path) -> None:
+    database = f"sqlite:///{course}/other.db"
+    assert not grading.in_gradebook(database, "lab1") and not (course / "other.db").exists()
+    database = f"sqlite:///{course}/gradebook.db"
+    assert grading.in_gradebook(database, "lab1"), "which has a notebook"
+    assert not grading.in_gradebook(database, "lab2") and not grading.in_gradebook(database, "lab9")
