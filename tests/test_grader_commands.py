@@ -196,6 +196,17 @@ def test_what_nbgrader_says_is_kept_until_it_fails(
     assert capfd.readouterr().out.startswith(str(python))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a script stands in for Python")
+@pytest.mark.parametrize("says", ["database or disk is full", "OSError: [Errno 28] No space left on device"])
+def test_a_full_disk_is_called_so_whoever_says_it(course: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    python = course / "python"
+    python.write_text(f"#!/bin/sh\necho '{says}'\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(Failed, match=f"The disk that holds {course} is full: make room, and run the same command"):
+        nbgrader(course, "export", quiet=True, about=Course(course, "exercises"), failed=pytest.fail)
+
+
 def test_a_program_of_nbgraders_finds_this_pythons_own_scripts_and_the_courses_variables(
     course: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
