@@ -1,26 +1,25 @@
 """A round of grading: what it refuses and says before it begins, what it takes up again and why, what it makes anew."""
 
 import contextlib
+import errno
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from nbgrader.api import Gradebook
+from sqlalchemy.exc import OperationalError
 from traitlets.config import Config
 
-from autograder.pipeline import feedback, grading, late, listing
+from autograder.pipeline import feedback, grading, listing
 from autograder.pipeline.course import Failed, configuration
 from autograder.pipeline.journal import PARTS, Journal
-from autograder.pipeline.late import LatePolicy
 from autograder.pipeline.parcel import pack
 from autograder.pipeline.plan import NAMED, Plan
-from autograder.pipeline.standing import GRADED, NOT_GRADED, released, standings
+from autograder.pipeline.turns import Turn
 from autograder.pipeline.worker import Died, Refused
 from tests import small_course
 from tests.small_course import DUE, book, due, give, hand_in
@@ -351,54 +350,6 @@ def test_a_students_list_of_pages_says_who_that_is(a_round: Round, monkeypatch: 
     assert "Feedback for Ann Ek (ann)" in (page.parents[1] / "index.html").read_text(encoding="utf-8")
 
 
-def test_a_penalty_takes_no_score_below_0_in_the_list_nor_on_the_page(course: Path) -> None:
-    give(course, "ann", 5.0)
-    page = course / "feedback" / "ann" / "lab1" / "first.html"
-    page.parent.mkdir(parents=True)
-    page.write_text(PAGE.format("0.0"))
-    with book(course) as gradebook:
-        notebook: Any = gradebook.find_submission_notebook("first", "lab1", "ann")
-        notebook.late_submission_penalty = 7.0
-        gradebook.db.commit()
-        (ann,) = standings(course, gradebook, "lab1")
-    assert (ann.raw, ann.penalty, ann.score, ann.stale) == (5.0, 7.0, 0.0, ())
-
-
-def test_a_lab_whose_hand_ins_were_put_away_was_given_out_all_the_same(course: Path) -> None:
-    give(course, "ann", 5.0)
-    with book(course) as gradebook:
-        shutil.rmtree(course / "submitted")
-        assert released(course, gradebook) == ["lab1"]
-
-
-def test_what_cannot_be_graded_any_more_is_said_whatever_was_graded_before(course: Path) -> None:
-    give(course, "ann", 5.0)
-    give(course, "ben", 5.0)
-    for student, name in (("ann", "Untitled.ipynb"), ("ben", "first (1).ipynb")):
-        folder = course / "submitted" / student / "lab1"
-        (folder / "first.ipynb").rename(folder / name)
-    with book(course) as gradebook:
-        ann, ben = standings(course, gradebook, "lab1")
-    assert (ann.state, ann.score) == (NOT_GRADED, None) and ann.why.startswith("There is 'Untitled.ipynb' in it")
-    assert (ben.state, ben.score, ben.read) == (GRADED, 5.0, "'first (1).ipynb'")
-
-
-def test_penalties_are_renewed_of_the_labs_that_are_asked_for(course: Path) -> None:
-    due(course, DUE)
-    give(course, "ann", 10.0, hours_late=1)
-    config = Config(LatePolicy={"percent": 10}, AssignLatePenalties={"plugin_class": LatePolicy})
-    with book(course) as gradebook:
-        for labs, penalty in ((["lab2"], 0.0), (["lab1"], 1.0)):
-            late.renew(gradebook, config, course, labs)
-            (ann,) = standings(course, gradebook, "lab1")
-            assert ann.penalty == penalty
-
-
-def test_extensions_may_begin_with_what_excel_puts_before_utf8(course: Path) -> None:
-    (course / "extensions.csv").write_text("student,lab,until\nann,lab1,2026-11-23 12:00\n", encoding="utf-8-sig")
-    assert late.extensions(course, ["lab1"]) == {("ann", "lab1"): datetime(2026, 11, 23, 12)}
-
-
 def test_a_round_ends_with_a_line_for_each_lab() -> None:
     said: list[str] = []
     plans: list[Any] = [SimpleNamespace(lab="lab1", todo=["ann"]), SimpleNamespace(lab="lab02", todo=[])]
@@ -456,6 +407,50 @@ def test_one_grader_that_may_not_grade_is_a_sentence_and_one_that_is_weaker_a_wa
         found = dict(answers)
         assert (found["ann"], found["cleo"], alive()) == (b"nna", b"oelc", 1) and isinstance(found["ben"], Died)
     assert warned == ([] if problem else [said]) and closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (
+            OperationalError("", {}, Exception("locked")),
+            r"The gradebook cannot be used \(locked\)\. The next run takes",
+        ),
+        (OSError(errno.ENOSPC, "No space left"), r"No space left\. The next run takes up what is missing\."),
+    ],
+)
+def test_what_ends_a_round_is_a_sentence_that_says_how_it_goes_on(
+    a_round: Round, monkeypatch: pytest.MonkeyPatch, problem: Exception, said: str
+) -> None:
+    hand_in(a_round.course, "ann")
+
+    def ends(*_: Any) -> None:
+        raise problem
+
+    monkeypatch.setattr(grading, "_grade_and_write", ends)
+    with pytest.raises(Failed, match=said):
+        a_round()
+    Turn(a_round.course, "the gradebook", pytest.fail, grading.AT_WORK).close()
+
+
+def test_a_round_that_is_stopped_says_how_far_it_is(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def answers(jobs: Any, *_: Any) -> Iterator[Any]:
+        def stopped() -> Iterator[Any]:
+            known, request = next(jobs)
+            request()
+            yield known, Died("it ended")
+            raise KeyboardInterrupt
+
+        yield stopped(), lambda: 1
+
+    hand_in(course, "ann"), hand_in(course, "ben")
+    monkeypatch.setattr(grading, "_answers", answers)
+    (course / ".headroom").mkdir(exist_ok=True)
+    plan = planned(course, students=("ann", "ben"))
+    plan.todo = ["ann", "ben"]
+    with pytest.raises(Failed, match=r"Stopped after 1 of 2\. The same command goes on from there\."):
+        grading._grade_and_write([plan], Journal(course), configuration(course), True, 1, None)
 
 
 def test_to_look_for_a_lab_makes_no_gradebook(course: Path) -> None:
