@@ -14,7 +14,10 @@ import pytest
 
 from autograder.pipeline import gradescope, parcel
 from autograder.pipeline.course import Failed, configuration
+from autograder.pipeline.gradescope import UNPROTECTED
+from autograder.pipeline.kernel import AT_YOUR_RISK
 from autograder.pipeline.plan import Plan
+from autograder.pipeline.worker import Died, Refused
 from tests import small_course
 from tests.browser import REPOSITORY, copy_course
 from tests.test_submission import released_cell
@@ -169,6 +172,53 @@ def test_what_was_handed_in_is_found_in_a_folder_or_said_to_be_missing(
     results = gradescope.grade(container)
     assert results["output"].splitlines()[:-1] == ([says] if says else [])
     assert [test["output"] for test in results["tests"]] == [output] and bool(asked) == (output == "no, not yet")
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (Refused(f"it cannot be isolated. {AT_YOUR_RISK}"), f"Nothing is graded: it cannot be isolated. {UNPROTECTED}"),
+        (Died("it ended"), "Nothing is graded: it ended"),
+        ("ValueError: no", "Nothing is graded: ValueError: no"),
+        (None, ""),
+    ],
+)
+def test_why_nothing_is_graded_names_what_can_be_done_in_gradescope(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception | str | None, said: str
+) -> None:
+    class Starts:
+        weaker = "isolated less well"
+
+        def __init__(self, versions: dict[str, str], isolated: bool) -> None:
+            assert isolated
+
+        def start(self) -> None:
+            if isinstance(problem, Exception):
+                raise problem
+
+        def ask(self, request: bytes) -> bytes:
+            return parcel.pack({"ok": problem is None, "why": problem}, [request[::-1]])
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(gradescope, "Grader", Starts)
+    monkeypatch.setattr(gradescope, "versions", lambda course: {})
+    told: list[str] = []
+    if problem is None:
+        assert gradescope._answer(b"abc", True, told.append) == ({"ok": True, "why": None}, [b"cba"])
+        assert told == ["WARNING: isolated less well"]
+    else:
+        with pytest.raises(Failed) as failed:
+            gradescope._answer(b"abc", True, told.append)
+        assert str(failed.value) == said
+
+
+def test_what_a_check_says_has_a_length() -> None:
+    cell = released_cell("check", "check(A)", grade=True, locked=True)
+    cell.outputs = [nbformat.v4.new_output("stream", text="x" * 30_000), nbformat.v4.new_output("stream", text="y")]
+    ((name, text),) = gradescope._outputs(nbformat.writes(nbformat.v4.new_notebook(cells=[cell])).encode())
+    assert name == "check" and text == "x" * gradescope.LONGEST
 
 
 @pytest.mark.parametrize("fails", [True, False])
