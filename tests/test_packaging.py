@@ -159,7 +159,7 @@ def test_what_every_kernel_has_imported_is_there_to_be_imported(name: str) -> No
 
 
 def test_the_packages_are_watched_of_which_only_parts_are_for_students(tmp_path: Path) -> None:
-    course = Course(tmp_path, "questions.all", ("plots.py", "lib/data", "lib/deep/x.py", "data"))
+    course = Course(tmp_path, "questions.all", ("plots.py", "lib/data", "lib/other", "data"))
     assert course.packages == ("lib", "questions") and {"autograder", "headroom"} <= {*COURSE.packages}
 
 
@@ -296,6 +296,27 @@ def test_what_is_checked_before_a_commit_is_what_make_check_looks_at() -> None:
     (notebooks,) = (hook["files"] for hook in hooks if hook["id"] == "notebooks")
     stored = [name for name in tracked() if name.endswith(".ipynb") and not name.startswith("examples/")]
     assert stored and all(re.search(notebooks, name) for name in stored)
+
+
+FORMS = sorted(
+    set((REPOSITORY / ".github/ISSUE_TEMPLATE").glob("*.yml")) - {REPOSITORY / ".github/ISSUE_TEMPLATE/config.yml"}
+)
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
+def test_a_form_for_an_issue_asks_for_what_is_needed_and_names_what_there_is(path: Path) -> None:
+    form = yaml.safe_load(path.read_text(encoding="utf-8"))
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert form["name"] and form["description"] and form["labels"]
+    assert len({field["id"] for field in fields}) == len(fields) > 2
+    assert fields[0]["validations"]["required"] and all(field["attributes"]["label"] for field in fields)
+    text = path.read_text(encoding="utf-8")
+    for module, name in re.findall(r"from (headroom[\w.]*) import (\w+)", text):
+        assert hasattr(importlib.import_module(module), name)
+    for command in re.findall(r"python -m autograder (\w+)", text):
+        assert f'"{command}"' in (REPOSITORY / "autograder" / "__main__.py").read_text(encoding="utf-8")
+    logged = "".join((REPOSITORY / name).read_text(encoding="utf-8") for name in ("bootstrap.py", "Makefile"))
+    assert all(name in logged for name in re.findall(r"\.headroom/([\w.]+?)\.?(?=[\s\"])", text))
 
 
 def test_gradescopes_container_gets_what_the_sandbox_needs() -> None:
