@@ -144,7 +144,9 @@ def test_nbgraders_own_command_sees_the_submissions_that_can_be_graded(
     monkeypatch.setattr(submission, "MAX_NOTEBOOKS", 1)
     hand_in(course, "b*d")
     hand_in(course, "cleo", "Untitled.ipynb")
-    (hand_in(course, "dan") / "another.ipynb").write_text("{}")
+    (hand_in(course, "dan") / "second.ipynb").write_text("{}")
+    with book(course) as gradebook:
+        gradebook.add_notebook("second", "lab1")
     directory = CourseDirectory(
         root=str(course), db_url=f"sqlite:///{course}/gradebook.db", assignment_id="lab1", parent=None
     )
@@ -161,10 +163,10 @@ def test_nbgraders_own_command_sees_the_submissions_that_can_be_graded(
     assert all(str(path).startswith(str(course / ".headroom")) for path in converter.assignments)
     assert [record.message for record in caplog.records] == [
         "'b*d', lab1 is not graded. nbgrader takes the folder's name for a pattern, because of *, ? or [. Rename it.",
-        "'cleo', lab1 is not graded. There is no first.ipynb in it.",
+        "'cleo', lab1 is not graded. There is no first or second.ipynb in it.",
     ]
     converter.coursedir, converter.assignments = directory, {found["cleo"]: [f"{found['cleo']}/Untitled.ipynb"]}
-    with pytest.raises(NbGraderException, match=r"There is no first\.ipynb in it"):
+    with pytest.raises(NbGraderException, match=r"There is no first or second\.ipynb in it"):
         exporter._take_in(converter)
     taken.close()
 

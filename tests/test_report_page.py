@@ -10,6 +10,7 @@ import pytest
 from nbformat.v4 import new_notebook, new_output
 from sqlalchemy import create_engine
 
+from autograder.pipeline.course import Failed
 from autograder.pipeline.recorded import record
 from autograder.report import findings, gather, page
 from autograder.report.findings import find
@@ -165,6 +166,12 @@ def test_who_stopped_is_said_to_have_left_with_what_was_not_attempted() -> None:
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return small_course.make(tmp_path, monkeypatch)
+
+
+def test_before_anything_is_graded_that_is_said(course: Path) -> None:
+    small_course.hand_in(course, "ann")
+    with pytest.raises(Failed, match=r"nothing to report: grade something first, with make grade\."):
+        gather.gather(course, print)
 
 
 @pytest.mark.parametrize(("by_hand", "share"), [(None, 0.4), (7.0, 0.7), (0.0, 0.0)])

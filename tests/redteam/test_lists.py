@@ -18,6 +18,7 @@ import pytest
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
+from autograder.course import Course
 from autograder.kernels import cgroups, launch, provisioner, sandbox
 from autograder.kernels.launch import WarmParent
 from tests.redteam.test_promises import PAGE
@@ -108,6 +109,14 @@ def test_of_the_machine_a_kernel_reads_nothing_that_tells_of_its_users() -> None
     outside = [path for path in launch._of_the_system() if path.is_relative_to("/etc")]
     assert {path.relative_to("/etc").as_posix() for path in outside} <= {*launch.OF_ETC}
     assert launch.NOBODY == 65534
+
+
+def test_a_course_among_what_kernels_must_read_is_refused_and_where_else_it_may_lie_is_said(tmp_path: Path) -> None:
+    with pytest.raises(launch.NoIsolation, match="the course lies in /usr/share/x, among what kernels must"):
+        launch.readable(Course(Path("/usr/share/x"), "exercises"))
+    listed = launch.readable(Course(tmp_path, "exercises", ("plots.py", "data")))
+    assert listed[-2:] == [f"{tmp_path}/plots.py", f"{tmp_path}/data"] and "/usr" in listed
+    assert not any(Path(one).is_relative_to(other) for one in listed for other in listed if one != other)
 
 
 def test_the_page_names_each_variable_that_is_passed_on() -> None:
