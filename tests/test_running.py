@@ -119,6 +119,13 @@ def test_what_costs_its_kernel_is_not_run_again_and_all_before_it_is() -> None:
     assert [remark.where for remark in grader.account.remarks] == ["cell 2", "cell 4"]
 
 
+def test_a_second_fresh_kernel_runs_no_cell_that_cost_an_earlier_one() -> None:
+    grader = Scripted()
+    run(grader, "a", "dies", "b", "dies", "c")
+    again = [READIED, "a", "dies", READIED, "a", "b", "dies", READIED, "a", "b", "c"]
+    assert grader.ran == again
+
+
 def test_what_stands_below_the_last_check_is_not_run() -> None:
     grader, told = Scripted(), list[str]()
     grader.on_verdict = lambda cell, verdict: told.append(f"{cell.metadata.nbgrader.grade_id} {verdict.points:g}")

@@ -324,6 +324,16 @@ def test_a_file_that_could_not_be_read_is_no_attempt_and_lacks_no_cell(tmp_path:
     assert output.metadata[KEY]["attempted"] is False
 
 
+def test_a_submission_has_the_kernel_of_its_lab_and_no_metadata_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"name": "python3", "display_name": "Python 3"}
+    gradebook = SimpleNamespace(find_notebook=lambda *names: SimpleNamespace(kernelspec=json.dumps(spec)))
+    monkeypatch.setattr(submission, "Gradebook", lambda url: contextlib.nullcontext(gradebook))
+    monkeypatch.setattr(submission, "_released", lambda notebook: RELEASED)
+    about = {"nbgrader": {"db_url": "", "notebook": "first", "assignment": "lab1"}}
+    handed_in = new_notebook(metadata={"kernelspec": spec | {"name": "evil"}, "mine": 1})
+    assert submission.RestoreCells().preprocess(handed_in, about)[0].metadata == {"kernelspec": spec}
+
+
 @pytest.mark.parametrize("kind", [UNREAD, UNSEEN, ""])
 def test_of_what_was_not_read_no_cell_is_said_to_be_deleted(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     gradebook = SimpleNamespace(find_notebook=lambda *names: SimpleNamespace(kernelspec=""))
