@@ -52,6 +52,7 @@ def test_all_that_a_verdict_says_is_shown(form: str) -> None:
     assert [text for text in sentences(FULL) if text not in shown] == []
     assert "6.5 of 10 points" in shown and "Where to look: Where that may be." in shown
     assert re.search(r"✓ ?4 of 4 ?what holds.*✗ ?0 of 3.5 ?what fails – as a note says.*○ ?2.5 of 2.5 ?what is", shown)
+    assert "Your code stopped at:" in shown and "our code printed" in shown and "First difference (a case)" in shown
     assert "expected 2.0, got -2.0" in shown and "✓ each row sums to 1 · ✗ nothing later is seen" in shown
 
 
