@@ -5,8 +5,7 @@ about `squeeze()`, a table of 50 rows, or a mask that is read for the first text
 """
 
 import itertools
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,10 @@ import numpy as np
 
 from autograder.covering import Axis, Choice, Declared, Derived, Only, Sizes, possible
 
-MAX_VALUES = 3  # of an axis, which may be the one size that code was written for
+MAX_VALUES = 6  # of an axis, which may be the one size that code was written for
 MAX_SEEN = 200  # sets from which they are chosen
-MAX_LIKELY = 2_000  # sets of sizes that a case may have
+MAX_LIKELY = 500  # sets of sizes that a case may have
+UNLIKE = 3, 5, 11, 7, 17, 13, 19  # sizes of which none is the sum of two others
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
 
@@ -84,21 +84,46 @@ def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: st
     return new if all(axis.holds(new) for axis in everything if isinstance(axis, Only)) else None
 
 
-def likely(everything: tuple[Declared, ...], lengths: Collection[int]) -> list[Sizes]:
-    """All sets of sizes up to these lengths, or of these alone, with what else is declared; none if too many."""
-    free = [axis for axis in everything if isinstance(axis, Axis | Choice)]
-    for sizes_of_axes in (range(1, max(lengths, default=0) + 1), lengths):  # an axis may be the sum of two
-        values = [axis.values if isinstance(axis, Choice) else sizes_of_axes for axis in free]
-        if math.prod(map(len, values)) <= MAX_LIKELY:
-            break
-    else:
-        return []
+def likely(
+    everything: tuple[Declared, ...], form_of: Callable[[Sizes], Sequence[int]], wanted: Sequence[int]
+) -> list[Sizes]:
+    """All sets of sizes that come to wanted numbers.
+
+    Args:
+        everything: what is declared.
+        form_of: the numbers to which a set of sizes comes; none where its sizes do not go together.
+        wanted: those of the sets that are sought.
+    """
+    axes = [axis for axis in everything if isinstance(axis, Axis)]
+    choices = [axis for axis in everything if isinstance(axis, Choice)]
     found = list[Sizes]()
-    for chosen in itertools.product(*values):
-        sizes: Sizes = {axis.name: value for axis, value in zip(free, chosen, strict=True)}
-        sizes |= {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
-        found.append(sizes)
+    for chosen in itertools.product(*(choice.values for choice in choices)):
+        fixed: Sizes = {choice.name: value for choice, value in zip(choices, chosen, strict=True)}
+        # An axis whose number comes out as it is can be read off; of the others, all are tried.
+        unlike = {axis.name: number for axis, number in zip(axes, UNLIKE, strict=False)}
+        shown = form_of(_completed(everything, fixed | unlike))
+        if len(shown) != len(wanted):
+            continue
+        read = {name: wanted[shown.index(number)] for name, number in unlike.items() if number in shown}
+        rest = [axis.name for axis in axes if axis.name not in read]
+        if max(wanted, default=0) ** len(rest) > MAX_LIKELY:
+            continue
+        for values in itertools.product(range(1, max(wanted, default=0) + 1), repeat=len(rest)):
+            sizes = _completed(everything, {**fixed, **read, **dict(zip(rest, values, strict=True))})
+            if form_of(sizes) == wanted:
+                found.append(sizes)
     return found
+
+
+def _completed(everything: tuple[Declared, ...], sizes: Sizes) -> Sizes:
+    """Sizes in the order in which they are declared, with those that follow from them."""
+    complete: Sizes = {}
+    for axis in everything:
+        if isinstance(axis, Derived):
+            complete[axis.name] = axis.of(complete)
+        elif not isinstance(axis, Only):
+            complete[axis.name] = sizes[axis.name]
+    return complete
 
 
 def further(everything: tuple[Declared, ...], where: Where, sets: Sequence[Mapping[str, Any]]) -> list[Sizes]:

@@ -353,7 +353,8 @@ def _rows_reordered(got: np.ndarray, expected: np.ndarray) -> bool:
     if got.ndim < 2 or got.dtype.kind != expected.dtype.kind:
         return False
     rows = [np.round(part.reshape(len(part), -1).astype(float), 6) for part in (got, expected)]
-    return np.array_equal(*(part[np.lexsort(part.T)] for part in rows))
+    one, other = (part[np.lexsort(part.T)] for part in rows)
+    return np.array_equal(one, other)
 
 
 def _factor(got: np.ndarray, expected: np.ndarray) -> float:

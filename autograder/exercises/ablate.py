@@ -190,7 +190,7 @@ ABLATE = Exercise(
     returns="a tensor of logits, (batch, tokens, n_vocabulary)",
     shape=lambda case: (*case.inputs[1].shape, N_VOCABULARY),
     criteria=(
-        Criterion("shape", "runs, and returns logits, (batch, tokens, n_vocabulary)", 0.1),
+        Criterion("shape", "runs, and the result has shape (batch, tokens, n_vocabulary)", 0.1),
         Criterion("values", "a head of the last layer: its output is zero, all others as they were", 0.4),
         Criterion("earlier", "a head of an earlier layer: later layers read the stream without it", 0.3),
         Criterion("contract", "the model is left as it was, the same call twice gives the same", 0.2),

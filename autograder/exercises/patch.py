@@ -145,7 +145,7 @@ PATCH = Exercise(
     returns="a tensor of logits, (batch, tokens, n_vocabulary)",
     shape=lambda case: (*case.inputs[1].shape, N_VOCABULARY),
     criteria=(
-        Criterion("shape", "runs, and returns logits, (batch, tokens, n_vocabulary)", 0.1),
+        Criterion("shape", "runs, and the result has shape (batch, tokens, n_vocabulary)", 0.1),
         Criterion("values", "a head of the first layer: its output is the donor's, all others as they were", 0.4),
         Criterion("later", "a head of a later layer: what it gives when the whole model reads the donor", 0.3),
         Criterion("contract", "the model is left as it was, the same call twice gives the same", 0.2),

@@ -255,7 +255,11 @@ VIT = Exercise(
         Criterion("depth", "several blocks, one after the other", 0.1),
         Criterion("sizes", "colour, and any sizes", 0.2),
         Criterion("gradients", "gradients reach the images and all parameters", 0.1),
-        Criterion("contract", "all is registered and learned, the images stay untouched, float32 stays float32", 0.1),
+        Criterion(
+            "contract",
+            "all is registered, nothing is frozen, the images stay untouched, float32 stays float32",
+            0.1,
+        ),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -65,33 +65,25 @@ def _where(comparison: Comparison) -> str:
 def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
     """Of each wrong case that is not drawn for sizes: those that it may have, if they can be told; a like case has."""
     trial, usual = comparison.trial, _usual_axes(comparison)
+
+    def form_of(sizes: Sizes) -> list[int]:
+        try:
+            return _form(trial.exercise.of(sizes, np.random.default_rng(0)))
+        except Exception:  # sizes that do not go together
+            return []
+
     return [
-        [sizes for sizes in location.likely(trial.exercise.axes, _lengths(case)) if _like(trial, case, sizes)]
+        location.likely(trial.exercise.axes, form_of, _form(case))
         for case, right in zip(comparison.cases, comparison.right, strict=True)
         if case.sizes is None and not right and _axes(case) in usual
     ]
 
 
-def _lengths(case: Case) -> set[int]:
-    """All numbers that may be a size of a case."""
-    lengths = {n for value in case.inputs if isinstance(value, np.ndarray) for n in value.shape}
-    return lengths | {value for value in (*case.inputs, *(case.build or ())) if type(value) is int}
-
-
-def _like(trial: Trial, case: Case, sizes: Sizes) -> bool:
-    """Whether a case of these sizes is built and called with the same numbers and shapes."""
-    try:
-        other = trial.exercise.of(sizes, np.random.default_rng(0))
-    except Exception:  # sizes that do not go together
-        return False
-    return _form(other) == _form(case)
-
-
-def _form(case: Case) -> list[Any]:
-    """What a case is built and called with, but for the numbers in its arrays."""
+def _form(case: Case) -> list[int]:
+    """The numbers that a case is built and called with, and the shapes of its arrays but for masks."""
     given = (*(case.build or ()), *case.inputs)
-    shapes = (value.shape if isinstance(value, np.ndarray) else value for value in given)
-    return [value for value in shapes if isinstance(value, int | tuple)]
+    shapes = (value.shape if isinstance(value, np.ndarray) and value.dtype != bool else (value,) for value in given)
+    return [n for shape in shapes for n in shape if type(n) is int]
 
 
 def _has_other_reasons(comparison: Comparison) -> bool:

@@ -121,7 +121,9 @@ def _by_shape(comparison: Comparison) -> list[str]:
         if len(seen) > 1:
             got, expected = (array.shape for array in seen[0])
             if not right_shape and (how := relations.reshaped(seen)):
-                return [f"{capitalised(name) if name == 'the result' else name} {how}"]
+                verb, _, rest = how.partition(" ")
+                verb = {"has": "have", "lacks": "lack"}.get(verb, verb) if name.endswith("s") else verb
+                return [f"{capitalised(name) if name.startswith('the ') else name} {verb} {rest}"]
             return [f"The shape of {name} is {got} where {expected} is right"]
     return []
 

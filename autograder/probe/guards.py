@@ -156,7 +156,7 @@ class Watchdog:
 
 def _is_importing(thread: int | None) -> bool:
     """Whether a thread is in the middle of an import."""
-    frame = sys._current_frames().get(thread or 0)
+    frame = sys._current_frames().get(thread or 0)  # pyright: ignore[reportPrivateUsage]  # there is no other way
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -235,7 +235,7 @@ def without_compiler() -> Generator[None]:
     On the device "meta", an addition is such a function. The import takes seconds, and cannot be made again where an
     interrupt falls into it.
     """
-    name, known = "torch._dynamo", vars(torch)
+    name, known = "torch._dynamo", torch.__dict__
     if name in sys.modules:
         yield
         return
