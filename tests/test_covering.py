@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograder.covering import Axis, Choice, Derived, Only, covering, longest, possible, sequence_length
+from autograder import location
+from autograder.covering import Axis, Choice, Derived, Only, Sizes, covering, longest, possible, sequence_length
 from autograder.exercise import Case, Mistake, differentiated, with_large_weights, with_outlier, with_zeros
 from autograder.exercises import EXERCISES
 
@@ -218,3 +219,15 @@ def test_what_is_longest_is_called_once_and_visible_numbers_are_not_drawn_again(
     for one, other in zip(first, second, strict=True):
         assert one.visible == other.visible and (not one.visible or repr(one.inputs) == repr(other.inputs))
     assert all(case.label.count(" ") and case.sizes for case in first[-3:])
+
+
+def test_the_sizes_of_a_case_can_be_read_off_its_numbers() -> None:
+    """An axis that is the sum of two among them."""
+    axes = (Axis("batch"), Axis("length"), Axis("repeated"), Choice("mask", (None, "causal")))
+
+    def form_of(sizes: Sizes) -> list[int]:
+        return [sizes["batch"], sizes["length"] + sizes["repeated"], sizes["length"]]
+
+    sizes = {"batch": 2, "length": 3, "repeated": 4}
+    assert location.likely(axes, form_of, [2, 7, 3]) == [sizes | {"mask": None}, sizes | {"mask": "causal"}]
+    assert location.likely(axes, lambda sizes: [], [2, 7, 3]) == []

@@ -136,6 +136,15 @@ class BesideTheFeatures(reference.ViT):
         return torch.cat([self.class_token.expand(len(x), -1, -1), x], -1)
 
 
+def at_the_first_weights(weights, images, labels, learning_rate, batch_size):
+    """A step for each batch, with gradients that are all taken before the first."""
+    start, losses = weights.clone().requires_grad_(), []
+    for rows in torch.arange(len(images)).split(batch_size):
+        losses.append(nn.functional.cross_entropy(images[rows] @ start, labels[rows]))
+        weights = weights - learning_rate * torch.autograd.grad(losses[-1], start)[0]
+    return weights, torch.stack(losses).detach()
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "title", "untrue"),
     [
@@ -156,6 +165,7 @@ class BesideTheFeatures(reference.ViT):
         ("next_probabilities", over_the_batch, "the softmax runs over the batch", "The columns sum to 1"),
         ("shifted_cross_entropy", clamped, "the logarithm of a probability that has become 0", "added"),
         ("sinusoidal_encoding", one_speed, "all columns have the same frequency", "Print the exponents"),
+        ("train_one_pass", at_the_first_weights, "all batches make one step", "collected"),
         ("LayerNorm", EpsilonAsATensor, "β is not used", "hangs on the module"),
         ("RMSNorm", UnusedShift, "a shift that RMSNorm does not have", "which is added"),
         ("ViT", BesideTheFeatures, "", "is not repeated for every image"),

@@ -239,6 +239,69 @@ def masks_of_two_axes_only(q, k, v, mask=None):
     return reference.scaled_dot_product_attention(q, k, v, mask if mask is not None and mask.dim() == 2 else None)
 
 
+def only_itself(n_tokens):
+    return torch.eye(n_tokens, dtype=torch.bool)
+
+
+def longest_first(lengths, n_tokens):
+    return reference.padding_mask(lengths.sort(descending=True).values, n_tokens)
+
+
+def at_least_one(lengths, n_tokens):
+    return reference.padding_mask(lengths.clamp(min=1), n_tokens)
+
+
+class SourceCutOff(right_decoder.Block):
+    """A source longer than the target loses its end."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        seen = slice(x.size(1))
+        return super().forward(x, memory[:, seen], mask, None if memory_mask is None else memory_mask[..., seen])
+
+
+class OnlyTheLastBlock(reference.ViT):
+    def forward(self, images):
+        x = self.embed(images)
+        x = self.positions(torch.cat([self.class_token.expand(len(x), -1, -1), x], 1))
+        for block in self.encoder.blocks:
+            last = block(x)
+        return self.head(self.encoder.norm(last)[:, 0])
+
+
+def up_to_50(q, k, v, mask=None):
+    scores = (q @ k.mT / q.size(-1) ** 0.5).clamp(max=50)
+    weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
+    return weights @ v, weights
+
+
+def loss_in_bfloat16(logits, ids):
+    return reference.cross_entropy(logits[:, :-1].bfloat16(), ids[:, 1:]).to(logits)
+
+
+def angles_in_half(n_tokens, d_model):
+    angles = torch.arange(n_tokens)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+    angles = angles.half().double()
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :d_model]
+
+
+def first_token_never_ends(next_logits, start, end, max_tokens, batch):
+    tokens, ended = torch.full((batch, 1), start), torch.zeros(batch, dtype=torch.bool)
+    while tokens.size(1) <= max_tokens and not ended.all():
+        best = next_logits(tokens)[:, -1].argmax(-1).masked_fill(ended, end)
+        ended = ended | ((best == end) & (tokens.size(1) > 1))
+        tokens = torch.cat([tokens, best[:, None]], 1)
+    return tokens[:, 1:]
+
+
+def one_mean_of_losses(weights, images, labels, learning_rate, batch_size):
+    losses = []
+    for rows in torch.arange(len(images)).split(batch_size):
+        weights = weights.detach().requires_grad_()
+        losses.append(nn.functional.cross_entropy(images[rows] @ weights, labels[rows]))
+        weights = weights - learning_rate * torch.autograd.grad(losses[-1], weights)[0]
+    return weights.detach(), torch.stack(losses).detach().mean()
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [
@@ -276,6 +339,16 @@ def masks_of_two_axes_only(q, k, v, mask=None):
         ("Encoder", SortedAsText, "Only these cases are wrong: 11 layers", "with it are not"),
         ("EncoderBlock", InAList, "all parameters – as if `", "were registered"),
         ("sinusoidal_encoding", other_frequencies, "only `[..., 0, :]` is right as a whole", "is right."),
+        ("causal_mask", only_itself, "In effect: the mask is made with a comparison with ==", "Recognised"),
+        ("padding_mask", longest_first, "its rows are the right ones in another order", "less than half"),
+        ("padding_mask", at_least_one, "Only these cases are wrong: lengths [6, 0, 3, 1]", "Of all sizes"),
+        ("DecoderBlock", SourceCutOff, "Reordering the tokens of `memory` should not change", "When the tokens are"),
+        ("ViT", OnlyTheLastBlock, "and all parameters – in the cases that agree", "registered and learned"),
+        ("scaled_dot_product_attention", up_to_50, "should not change weights, but does", "but do."),
+        ("shifted_cross_entropy", loss_in_bfloat16, "of the largest value at most", "nothing depends on"),
+        ("sinusoidal_encoding", angles_in_half, "less than half of its values are off", "40 of 48"),
+        ("greedy_decode", first_token_never_ends, "Where only the numbers of the result are wrong", "result is wrong"),
+        ("train_one_pass", one_mean_of_losses, "The losses lack the first axis of the right one", "lacks"),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
     ],
 )
