@@ -87,7 +87,7 @@ def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: st
 def likely(
     everything: tuple[Declared, ...], form_of: Callable[[Sizes], Sequence[int]], wanted: Sequence[int]
 ) -> list[Sizes]:
-    """All sets of sizes that come to wanted numbers.
+    """All sets of sizes that come to wanted numbers; none where so many axes are declared that few are read off.
 
     Args:
         everything: what is declared.
@@ -97,6 +97,8 @@ def likely(
     axes = [axis for axis in everything if isinstance(axis, Axis)]
     choices = [axis for axis in everything if isinstance(axis, Choice)]
     found = list[Sizes]()
+    if len(axes) > len(UNLIKE):
+        return found
     for chosen in itertools.product(*(choice.values for choice in choices)):
         fixed: Sizes = {choice.name: value for choice, value in zip(choices, chosen, strict=True)}
         # An axis whose number comes out as it is can be read off; of the others, all are tried.

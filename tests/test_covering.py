@@ -10,6 +10,7 @@ from autograder import location
 from autograder.covering import Axis, Choice, Derived, Only, Sizes, covering, longest, possible, sequence_length
 from autograder.exercise import Case, Mistake, differentiated, with_large_weights, with_outlier, with_zeros
 from autograder.exercises import EXERCISES
+from autograder.judging.locating import form
 
 HEADS = (
     Axis("batch", most=4),
@@ -231,3 +232,23 @@ def test_the_sizes_of_a_case_can_be_read_off_its_numbers() -> None:
     sizes = {"batch": 2, "length": 3, "repeated": 4}
     assert location.likely(axes, form_of, [2, 7, 3]) == [sizes | {"mask": None}, sizes | {"mask": "causal"}]
     assert location.likely(axes, lambda sizes: [], [2, 7, 3]) == []
+    many = tuple(Axis(f"axis {n}") for n in range(1 + len(location.UNLIKE)))
+    assert location.likely(many, lambda sizes: [*sizes.values()], [1] * len(many)) == []
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_sizes_of_a_drawn_case_are_among_those_that_it_may_have(name: str) -> None:
+    """Or none are: that is where they cannot be told."""
+    exercise = EXERCISES[name]
+    if not exercise.axes:
+        return
+
+    def form_of(sizes: Sizes) -> list[int]:
+        try:
+            return form(exercise.of(sizes, np.random.default_rng(0)))
+        except Exception:
+            return []
+
+    for sizes in covering(exercise.axes)[:3]:
+        likely = location.likely(exercise.axes, form_of, form_of(sizes))
+        assert not likely or sizes in likely

@@ -68,18 +68,18 @@ def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
 
     def form_of(sizes: Sizes) -> list[int]:
         try:
-            return _form(trial.exercise.of(sizes, np.random.default_rng(0)))
+            return form(trial.exercise.of(sizes, np.random.default_rng(0)))
         except Exception:  # sizes that do not go together
             return []
 
     return [
-        location.likely(trial.exercise.axes, form_of, _form(case))
+        location.likely(trial.exercise.axes, form_of, form(case))
         for case, right in zip(comparison.cases, comparison.right, strict=True)
         if case.sizes is None and not right and _axes(case) in usual
     ]
 
 
-def _form(case: Case) -> list[int]:
+def form(case: Case) -> list[int]:
     """The numbers that a case is built and called with, and the shapes of its arrays but for masks."""
     given = (*(case.build or ()), *case.inputs)
     shapes = (value.shape if isinstance(value, np.ndarray) and value.dtype != bool else (value,) for value in given)
