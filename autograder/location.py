@@ -102,11 +102,16 @@ def likely(
     for chosen in itertools.product(*(choice.values for choice in choices)):
         fixed: Sizes = {choice.name: value for choice, value in zip(choices, chosen, strict=True)}
         # An axis whose number comes out as it is can be read off; of the others, all are tried.
-        unlike = {axis.name: number for axis, number in zip(axes, UNLIKE, strict=False)}
-        shown = form_of(_completed(everything, fixed | unlike))
-        if len(shown) != len(wanted):
+        unlike = [dict(zip((axis.name for axis in axes), order, strict=False)) for order in (UNLIKE, UNLIKE[::-1])]
+        shown = [form_of(_completed(everything, fixed | sizes)) for sizes in unlike]
+        if any(len(numbers) != len(wanted) for numbers in shown):
             continue
-        read = {name: wanted[shown.index(number)] for name, number in unlike.items() if number in shown}
+        read = dict[str, int]()
+        for axis in axes:
+            pair = tuple(sizes[axis.name] for sizes in unlike)
+            place = next((n for n, both in enumerate(zip(*shown, strict=True)) if both == pair), None)
+            if place is not None:
+                read[axis.name] = wanted[place]
         rest = [axis.name for axis in axes if axis.name not in read]
         if max(wanted, default=0) ** len(rest) > MAX_LIKELY:
             continue

@@ -1,7 +1,7 @@
 """At which sizes a student's code goes wrong, where it is right at all others: said only once it has been tried."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,17 @@ def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
 
 def form(case: Case) -> list[int]:
     """The numbers that a case is built and called with, and the shapes of its arrays but for masks."""
-    given = (*(case.build or ()), *case.inputs)
-    shapes = (value.shape if isinstance(value, np.ndarray) and value.dtype != bool else (value,) for value in given)
-    return [n for shape in shapes for n in shape if type(n) is int]
+    return [n for value in (*(case.build or ()), *case.inputs) for n in _numbers(value)]
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict):  # of which something is made
+        for item in value.values():
+            yield from _numbers(item)
+    elif isinstance(value, np.ndarray):
+        yield from value.shape if value.dtype != bool else ()
+    elif type(value) is int:
+        yield value
 
 
 def _has_other_reasons(comparison: Comparison) -> bool:
