@@ -203,7 +203,6 @@ ONES = torch.ones(3)
         (None, False),
         (nn.Linear(2, 2), False),
     ],
-    ids=str,
 )
 def test_what_is_not_moved_with_its_layer_is_found(hidden: Any, told: bool) -> None:
     """A number without axes goes wherever it is asked to."""
