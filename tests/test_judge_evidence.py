@@ -120,6 +120,23 @@ def test_what_a_reply_says_of_itself_earns_nothing(answer, said):
     assert judge(GAIN, forging(answer, **said), 0).score <= judged(GAIN, answer).score
 
 
+def test_no_control_character_gets_into_a_verdict():
+    """Neither of what the code prints nor of what it raises: a terminal would do what they say."""
+
+    def loud(x):
+        print("pr\x1b[2Jin\x07ted\x9b31m")
+        raise ValueError("ra\x1b]0;i\x08sed\x00")
+
+    def printing(x):
+        print("pr\x1b[2Jin\x07ted\x9b31m")
+        return x * 3
+
+    raised, printed = (judged(dataclasses.replace(NUMPY, library="torch"), answer) for answer in (loud, printing))
+    assert "ra]0;ised" in raised.headline and "pr[2Jinted31m" in printed.printed
+    for verdict in (raised, printed):
+        assert not [c for c in verdict.text() + verdict.html() if c != "\n" and not c.isprintable() and c != "\xa0"]
+
+
 def test_what_is_trained_and_what_is_changed_show_in_arrays():
     assert judged(GAIN, Gain).passed
     assert held(judged(GAIN, Frozen)) == {"scaled": True, "gradients reach the gain": False, "x stays as it was": True}

@@ -106,6 +106,23 @@ def test_each_key_and_control_does_what_it_is_for_and_the_help_names_no_other_ke
     assert named_keys(page) - does - FEW_HEADS == BROWSERS.get(name, set())
 
 
+# Of what is hidden in a widget, and of an element whose own rule says how it is laid out: what shows all the same.
+SHOWN_THOUGH_HIDDEN = """() => {
+    const root = document.querySelector(".headroom-widget");
+    const one = root.appendChild(Object.assign(document.createElement("div"), { hidden: true }));
+    one.style.display = "flex";
+    const showing = [...root.querySelectorAll("[hidden]")].filter((e) => getComputedStyle(e).display !== "none");
+    one.remove();
+    return showing.map((e) => e.outerHTML.slice(0, 80));
+}"""
+
+
+@every_widget
+def test_what_is_hidden_does_not_show_whatever_its_layout(shown, name) -> None:
+    page, _ = shown(name)
+    assert page.evaluate(SHOWN_THOUGH_HIDDEN) == []
+
+
 FRONT_END = """export default { render({ model, el }) {
     const write = () => { el.textContent = `${model.get("layer")} ${model.get("facts").rows[0].getUint8(1)}`; };
     model.on("change:layer", write);

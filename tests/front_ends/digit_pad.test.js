@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { BOX, FINE, SIDE, WIDE, inkOf, pixelsOf, place } from "../../headroom/widgets/digit_pad/ink.js";
+import { Questions } from "../../headroom/widgets/digit_pad/questions.js";
 import { isFresh, mapOf, ranked, sayExample, sayMap, sayModel, sure } from "../../headroom/widgets/digit_pad/words.js";
 
 const facts = { n_layers: 1, n_heads: 2, side: 2, labels: [8, 3], mistakes: [["slip", "group", "a slip", "It slips."]] };
@@ -71,4 +72,24 @@ test("what a model reads, in words", () => {
   assert.equal(sayExample(facts, 0), "an 8 (example 1)");
   assert.equal(sayExample({ labels: null }, 1), "example 2");
   assert.deepEqual([0.95, 0.75, 0.5, 0.49].map(sure), ["sure", "fairly sure", "unsure", "guessing"]);
+});
+
+test("what is drawn while an answer is under way is asked for when it comes, and nothing twice", () => {
+  globalThis.requestAnimationFrame ??= (/** @type {() => void} */ paint) => (paint(), 0);
+  const state = {};
+  const model = { get: (name) => state[name], set: (name, value) => (state[name] = value), save_changes: () => {} };
+  const asked = () => state._request.id;
+  const questions = new Questions(model, "view", () => {}, () => new Uint8Array(1), null);
+  const answer = (id) => ((state._answer = { id }), questions.heard());
+  questions.ask();
+  assert.equal(asked(), "view 1");
+  questions.ask(); // the drawing has changed
+  assert.equal(asked(), "view 1");
+  answer("another view 1");
+  assert.equal(asked(), "view 1");
+  answer("view 1");
+  assert.equal(asked(), "view 2");
+  answer("view 2");
+  assert.equal(asked(), "view 2");
+  assert.equal(questions.waiting, null);
 });
