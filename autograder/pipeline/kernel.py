@@ -59,16 +59,6 @@ def calling(function: str, *arguments: str | int) -> NotebookNode:
     return new_code_cell(_call(function, *arguments))
 
 
-def readying(compiled: bool) -> tuple[NotebookNode, tuple[str, dict[str, str]]]:
-    """A fresh kernel's first cell, and what is sent beside it; then it can be asked.
-
-    Args:
-        compiled: whether the kernel's Python is this one, and can take code as this one has compiled it.
-    """
-    probe = compiled_probe() if compiled else PROBE
-    return new_code_cell(f"{BECOME_A_MODULE}\n{_call('prepare', compiled)}"), (KERNEL_SIDE, probe)
-
-
 @functools.cache
 def compiled_probe() -> dict[str, str]:
     """The code of each of the probe's files, as base64: to compile them takes longer than most answers."""
@@ -96,8 +86,10 @@ class Kernel:
         self._client, self._isolated, self._course, self._refused = client, isolated, course, refused
 
     def readying(self) -> tuple[NotebookNode, tuple[str, dict[str, str]]]:
-        """Its first cell, and what is sent beside it."""
-        return readying(compiled=self._isolated)  # and so forked from this Python
+        """Its first cell when it is fresh, and what is sent beside it; then it can be asked."""
+        compiled = self._isolated  # and so forked from this Python, whose code it can take
+        probe = compiled_probe() if compiled else PROBE
+        return new_code_cell(f"{BECOME_A_MODULE}\n{_call('prepare', compiled)}"), (KERNEL_SIDE, probe)
 
     @property
     def is_there(self) -> bool:
