@@ -6,7 +6,7 @@ What students are given stands in the lab's notebook.
 """
 
 from autograder.exercise import Criterion
-from autograder.exercises.known import IN_PLACE, overwritten
+from autograder.exercises.known import overwritten
 
 KEPT = Criterion("contract", "the tensors that you are given stay as they were, float32 stays float32", 0.0)
-OVERWRITTEN = overwritten(look=f"Look for an assignment into a slice, {IN_PLACE}", topic="sequence_loss")
+OVERWRITTEN = overwritten(topic="sequence_loss")

@@ -8,7 +8,7 @@ from torch import Tensor
 from autograder.covering import Axis, Sizes
 from autograder.diagnosis.vocabulary import arange, at_places, mean_without_axis, size
 from autograder.exercise import Case, Criterion, Exercise, Property
-from autograder.exercises.known import IN_PLACE, mistake, overwritten
+from autograder.exercises.known import mistake, overwritten
 from headroom import reference
 
 
@@ -71,7 +71,7 @@ def steps(weights: Annotated[Tensor, "batch layers heads tokens keys"], length: 
 
 
 MISTAKES = (
-    overwritten(look=f"Look for an assignment into a slice, {IN_PLACE}", topic="sequence_loss"),
+    overwritten(topic="sequence_loss"),
     mistake(
         "induction_score.the_earlier_one",
         "The sequence is A B C A. The last A is the query. Which token came after the first A, and at which position?",

@@ -7,7 +7,7 @@ from autograder import probe
 from autograder.exercise import Evidence, Mistake
 from headroom.mistakes import fact
 
-IN_PLACE = "`+=`, `-=` and the like, or a method whose name ends in an underscore."
+IN_PLACE = "Look for an assignment into a slice, `+=`, `-=` and the like, or a method whose name ends in an underscore."
 
 
 def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake:
@@ -26,11 +26,7 @@ def mistake(name: str, look: str = "", slot: str = "", **graded: Any) -> Mistake
     return Mistake(known.key, known.title, known.sentence, look, slot, **graded)
 
 
-def overwritten(
-    *costs: str,
-    look: str = f"Look for an assignment into a slice, {IN_PLACE}",
-    topic: str = "multi_head_self_attention",
-) -> Mistake:
+def overwritten(*costs: str, look: str = IN_PLACE, topic: str = "multi_head_self_attention") -> Mistake:
     """The mistake of changing an argument in place, under the title that a table of `headroom.mistakes` gives it.
 
     Args:
