@@ -7,6 +7,7 @@ from typing import Any
 
 from autograder import probe
 from autograder.exercise import Exercise
+from autograder.exercises import find
 from autograder.judge import judge
 from autograder.verdict import Verdict
 from tests.answers import switched
@@ -16,6 +17,13 @@ from tests.answers import switched
 def judged(exercise: Exercise, answer: Any, seed: int | None = None) -> Verdict:
     """The verdict on an answer."""
     return judge(exercise, lambda request: probe.answer(request, answer), seed)
+
+
+def told(name: str, answer: Any) -> str:
+    """What an answer to the exercise of this name, which is wrong, is told."""
+    verdict = judged(find(name), answer, 1)
+    assert not verdict.passed
+    return verdict.text()
 
 
 @functools.cache
