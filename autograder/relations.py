@@ -159,7 +159,7 @@ def of_part(words: str, name: str) -> str:
     if name.endswith("s"):
         said = said.replace(f"{name} does", f"{name} do").replace(f"{name} is", f"{name} are")
         said = said.replace("but is not", "but are not") if f"{name} should" in said else said
-    return _as_sentence(said)
+    return as_sentence(said)
 
 
 def _floats(part: np.ndarray) -> np.ndarray | None:
@@ -267,7 +267,7 @@ def looks(
         bad = [name for n, name in enumerate(parts) if any(off[n].any() for _, _, off in pairs)]
         if len(bad) < len(parts):
             good = [name for name in parts if name not in bad]
-            yield _as_sentence(f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not")
+            yield as_sentence(f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not")
     for n in range(len(wrong[0][0])):
         those = [(g[n], e[n], off[n]) for g, e, off in wrong if off[n].any()]
         name = parts[n] if len(parts) > 1 else "the result"
@@ -280,7 +280,7 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     """The same of one part, over all cases where it is wrong: (got, expected, off). `where_wrong`: in words."""
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
-        yield f"In {len(broken)} cases, {name} {_verb(name, 'holds')} NaN or ∞ where there should be numbers"
+        yield f"In {len(broken)} cases, {name} {verb(name, 'holds')} NaN or ∞ where there should be numbers"
     for axis, at in itertools.product((0, -2, -1), (0, -1)):
         if place := _only_at(those, axis, at):  # as code: what an axis is called differs from task to task
             where = f"`[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]`"
@@ -333,7 +333,7 @@ def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
     if all(np.ptp(g) == 0 and np.ptp(e) > 0 for g, e, _ in those):
         return f"All numbers of {name} are equal, and should not be"
     if all(np.allclose(g, -e, atol=1e-7) for g, e, _ in those):
-        return _as_sentence(f"{name} {_verb(name, 'has')} the opposite sign")
+        return as_sentence(f"{name} {verb(name, 'has')} the opposite sign")
     if all(np.allclose(np.sort(g, axis=None), np.sort(e, axis=None), atol=1e-7) for g, e, _ in those):
         return f"All values of {name} are there, but in the wrong places"
     values = np.concatenate(wrong)
@@ -383,14 +383,14 @@ def listed(names: Sequence[str]) -> str:
 
 def _be(names: Sequence[str]) -> str:
     """The verb for what is named: "the share is", "the losses are", "q and k are"."""
-    return _verb(names[0], "is") if len(names) == 1 else "are"
+    return verb(names[0], "is") if len(names) == 1 else "are"
 
 
-def _verb(name: str, singular: str) -> str:
+def verb(name: str, singular: str) -> str:
     """A verb in the form that goes with one name, which may be a plural."""
-    return {"is": "are", "has": "have", "holds": "hold"}[singular] if name.endswith("s") else singular
+    return {"is": "are", "has": "have", "holds": "hold", "lacks": "lack"}[singular] if name.endswith("s") else singular
 
 
-def _as_sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """With a capital letter at its beginning, unless it begins with a name of the student's code."""
     return f"{text[0].upper()}{text[1:]}" if text.startswith(("the ", "what ")) else text

@@ -201,13 +201,11 @@ def _gradients(comparison: Comparison, gaps: Gaps) -> tuple[bool, str]:
         return False, f"the gradient of {as_code(differing)} is missing or differs"
     if not _deciding(comparison, gaps):
         return False, "no case with gradients agrees, so none can be compared"
-    notes = (
-        [f"as if {as_code(adopted, 2)} were among the parameters"]
-        if (adopted := sorted(comparison.run.adopted))
-        else []
-    )
     asked = [right for case, right in zip(comparison.cases, comparison.right, strict=True) if case.differentiate]
-    return True, ", ".join(notes if all(asked) else ["in the cases that agree", *notes])
+    notes = [] if all(asked) else ["in the cases that agree"]
+    if adopted := sorted(comparison.run.adopted):
+        notes.append(f"as if {as_code(adopted, 2)} were among the parameters")
+    return True, ", ".join(notes)
 
 
 def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[int]:

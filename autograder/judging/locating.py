@@ -50,20 +50,15 @@ def _where(comparison: Comparison) -> str:
         if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
     )
     guesses = itertools.chain(limits, location.found(axes, sets, wrong))
-    of_others = _sizes_of_others(comparison)
     for where in itertools.islice(guesses, MAX_GUESSES):
-        if not all(any(map(where.holds, likely)) for likely in of_others if likely):
-            continue
         further = location.further(axes, where, sets)
-        if not further:
-            continue
-        if _just_there(trial, where, further):
+        if further and _explains_others(comparison, where) and _just_there(trial, where, further):
             return where.words
     return ""
 
 
-def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
-    """Of each wrong case that is not drawn for sizes: those that it may have, if they can be told; a like case has."""
+def _explains_others(comparison: Comparison, where: location.Where) -> bool:
+    """Whether each wrong case that is not drawn for sizes may have some of which `where` holds, if they can be told."""
     trial, usual = comparison.trial, _usual_axes(comparison)
 
     def form_of(sizes: Sizes) -> list[int]:
@@ -72,11 +67,12 @@ def _sizes_of_others(comparison: Comparison) -> list[list[Sizes]]:
         except Exception:  # sizes that do not go together
             return []
 
-    return [
+    others = (
         location.likely(trial.exercise.axes, form_of, form(case))
         for case, right in zip(comparison.cases, comparison.right, strict=True)
         if case.sizes is None and not right and _axes(case) in usual
-    ]
+    )
+    return all(any(map(where.holds, likely)) for likely in others if likely)
 
 
 def form(case: Case) -> list[int]:

@@ -122,8 +122,7 @@ def _by_shape(comparison: Comparison) -> list[str]:
             got, expected = (array.shape for array in seen[0])
             if not right_shape and (how := relations.reshaped(seen)):
                 verb, _, rest = how.partition(" ")
-                verb = {"has": "have", "lacks": "lack"}.get(verb, verb) if name.endswith("s") else verb
-                return [f"{capitalised(name) if name.startswith('the ') else name} {verb} {rest}"]
+                return [relations.as_sentence(f"{name} {relations.verb(name, verb)} {rest}")]
             return [f"The shape of {name} is {got} where {expected} is right"]
     return []
 
