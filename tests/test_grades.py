@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
-from nbgrader.api import Gradebook
+from nbformat.v4 import new_notebook, new_output
+from nbgrader.api import Comment, Gradebook, SolutionCell
+from nbgrader.utils import compute_checksum
 
 from autograder.pipeline.execute import SCORES
 from autograder.pipeline.grades import QuotedExport, SaveJudgedGrades
@@ -69,6 +70,28 @@ def test_tests_of_another_kind_keep_nbgraders_rule_and_earn_nothing_where_it_rai
     assert saved(gradebook, check(two[0]), {})[0] == 0.0
     assert saved(gradebook, check(new_output("error", ename="E", evalue="", traceback=[])), None)[0] == 0.0
     assert saved(gradebook, check(), None)[0] == 10.0
+
+
+def test_nothing_is_left_that_was_said_of_a_cell_that_is_gone(gradebook: Gradebook) -> None:
+    """As where a blank answer was handed in first, and then a file that cannot be read."""
+    about: Any = gradebook.find_notebook("first", "lab1")
+    with gradebook.db.no_autoflush:
+        gradebook.db.add(Comment(cell=SolutionCell(name="gone", notebook=about), notebook=about.submissions[0]))
+    gradebook.db.commit()
+    resources, url = ResourcesDict(), str(gradebook.engine.url)
+    resources["nbgrader"] = {"notebook": "first", "assignment": "lab1", "student": "ann", "db_url": url}
+    blank = [released_cell(name, "", solution=True, checksum="") for name in ("answer", "gone")]
+    for cell in blank:
+        cell.metadata.nbgrader.checksum = compute_checksum(cell)
+
+    def noted(*cells: NotebookNode) -> list[str | None]:
+        SaveJudgedGrades().preprocess(new_notebook(cells=[*cells]), resources)
+        gradebook.db.expire_all()
+        rows: Any = [gradebook.find_comment(name, "first", "lab1", "ann") for name in ("answer", "gone")]
+        return [row.auto_comment for row in rows]
+
+    assert noted(*blank) == ["No response.", "No response."]
+    assert noted(blank[0]) == ["No response.", None]
 
 
 # --- grades.csv -------------------------------------------------------------------------------------------------------

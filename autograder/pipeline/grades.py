@@ -30,8 +30,20 @@ class SaveJudgedGrades(SaveAutoGrades):
     """nbgrader's SaveAutoGrades, with the scores of checks taken from the judge instead of from outputs.
 
     Every other cell keeps nbgrader's rule. Where that rule raises, because a cell shows more than its points or nothing
-    that can be read, the cell earns nothing instead of leaving the submission ungraded.
+    that can be read, the cell earns nothing instead of leaving the submission ungraded. What nbgrader noted of a cell
+    that is not in the notebook any more goes: it is about an earlier one.
     """
+
+    def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
+        nb, resources = super().preprocess(nb, resources)
+        there = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells}
+        with nbgrader.api.Gradebook(self.db_url) as gradebook:
+            rows: Any = gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
+            for comment in rows.comments:
+                if comment.name not in there:
+                    comment.auto_comment = None
+            gradebook.db.commit()
+        return nb, resources
 
     def _add_score(self, cell: NotebookNode, resources: ResourcesDict) -> None:
         grade_id = cell.metadata.nbgrader["grade_id"]
