@@ -250,7 +250,7 @@ def mutual(x, depth):
 
 
 @pytest.mark.parametrize(
-    "answer", [recursive, torch.compiler.disable(recursive), functools.partial(recursive, depth=0)]
+    "answer", [recursive, torch.no_grad()(recursive), functools.partial(recursive, depth=0)]
 )
 def test_functions_that_name_each_other_and_wrapped_ones_are_called_as_they_are(answer):
     assert judged(DOUBLED, answer).passed

@@ -95,6 +95,13 @@ def test_what_was_broken_off_begins_again(tmp_path: Path, written: str) -> None:
         loop.convert_notebooks()
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"metadata": 3}', '{"nbformat": 4, "metadata": []}', "\udcff"])
+def test_a_file_that_is_no_notebook_is_no_graded_one(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "first.ipynb"
+    file.write_text(text, encoding="utf-8", errors="surrogateescape")
+    assert not is_graded(file) and not is_graded(tmp_path / "none.ipynb")
+
+
 def test_the_turn_ends_with_the_loop_whatever_ends_that(tmp_path: Path) -> None:
     ended: list[int] = []
     loop = looped(tmp_path, ".html", is_whole, lambda: ended.append(1))
