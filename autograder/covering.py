@@ -88,10 +88,11 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     """Sets of sizes, always the same for the same axes.
 
     Between them each axis is 1 in one where no other is, larger than all others in one, long in one where none is 1,
-    equal to each other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in one,
-    or, where that may not be, every two that may. Each is even in one and odd in one. Each value of a choice occurs,
-    alone and with something long. One way to build an object serves for calls of all kinds: short, long, each axis 1,
-    each choice. Its first two sets come once more at the end: other numbers of the same shape.
+    equal to each other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in
+    one, or, where that may not be, every two that may. Each is even in one and odd in one. Each value of a choice
+    occurs, with each value of each other choice, and with something long. One way to build an object serves for calls
+    of all kinds: short, long, each axis 1, each choice. Its first two sets come once more at the end: other numbers
+    of the same shape.
 
     Args:
         everything: the axes of an exercise. A `Derived` one stands after those that it follows from.
@@ -214,6 +215,8 @@ def _features(declared: tuple[Size, ...], sizes: Sizes) -> frozenset[tuple[Any, 
         if isinstance(axis, Choice):
             found.add(("is", axis.name, sizes[axis.name]))
             found |= {("is", axis.name, sizes[axis.name], name) for name in long}
+    choices = [(axis.name, sizes[axis.name]) for axis in declared if isinstance(axis, Choice)]
+    found |= {("both", *one, *other) for one, other in itertools.combinations(choices, 2)}
     return frozenset(found)
 
 

@@ -252,3 +252,13 @@ def test_the_sizes_of_a_drawn_case_are_among_those_that_it_may_have(name: str) -
     for sizes in covering(exercise.axes)[:3]:
         likely = location.likely(exercise.axes, form_of, form_of(sizes))
         assert not likely or sizes in likely
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_each_value_of_a_choice_meets_each_of_another(name: str) -> None:
+    """As far as such sizes are possible: a mask, say, with and without a cache."""
+    axes = EXERCISES[name].axes
+    choices = [axis.name for axis in axes if isinstance(axis, Choice)]
+    for one, other in itertools.combinations(choices, 2):
+        met = {(sizes[one], sizes[other]) for sizes in covering(axes)}
+        assert met == {(sizes[one], sizes[other]) for sizes in possible(axes)}

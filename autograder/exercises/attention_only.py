@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Derived, Sizes
 
 
 class Attention(nn.Module):
@@ -86,13 +86,15 @@ class AttentionOnly(nn.Module):
 
 SOURCE = "\n\n".join(inspect.getsource(part) for part in (Attention, Block, AttentionOnly))
 N_VOCABULARY, MAX_TOKENS = 7, 80  # of a model with random weights
+DEPTHS = {"first": lambda last: 0, "middle": lambda last: last // 2, "last": lambda last: last}
 HEADS = (  # the sizes of such a model and of what it reads, and which of its heads is asked about
     Axis("batch", most=4),
     Axis("tokens", most=7, long=60),
     Axis("layers", most=3),
     Axis("heads", most=4),
     Axis("d_head", least=2, most=5),
-    Choice("layer", ("first", "last")),
+    Choice("which layer", tuple(DEPTHS)),
+    Derived("layer", lambda sizes: DEPTHS[sizes["which layer"]](sizes["layers"] - 1)),
     Choice("head", ("first", "last")),
 )
 Heads = Callable[[int, Tensor, Tensor, Tensor], Tensor]  # layer, outputs, weights, values → the outputs to go on with
@@ -111,8 +113,7 @@ def plain(model: AttentionOnly, *build: int) -> dict[str, Any]:
 
 def place(sizes: Sizes) -> tuple[int, int]:
     """The layer and the head that are asked about, by sizes of `HEADS`."""
-    layer = 0 if sizes["layer"] == "first" else sizes["layers"] - 1
-    return layer, 0 if sizes["head"] == "first" else sizes["heads"] - 1
+    return sizes["layer"], 0 if sizes["head"] == "first" else sizes["heads"] - 1
 
 
 def drawn_model(rng: np.random.Generator, n_layers: int, n_heads: int, d_head: int) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, n_layers, n_heads, d_head, *_ = sizes.values()
     layer, head = place(sizes)
     model = drawn_model(rng, n_layers, n_heads, d_head)
-    ids, donor_ids = rng.integers(N_VOCABULARY, size=(2, batch, tokens))
+    ids = rng.integers(N_VOCABULARY, size=(batch, tokens))
+    donor_ids = (ids + rng.integers(1, N_VOCABULARY, size=ids.shape)) % N_VOCABULARY  # another token at each place
     return Case("later" if layer else "values", "", (model, ids, donor_ids, layer, head))
 
 
