@@ -14,7 +14,19 @@ from torch import nn
 
 from .guards import SETTINGS, Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings, without_compiler
 from .objects import in_common, left_behind, loose, moved, unregistered
-from .stand_ins import another_text, empty_caches, made, models, of_one_class, other, refilled, refusal, state, writers
+from .stand_ins import (
+    Cache,
+    another_text,
+    empty_caches,
+    made,
+    models,
+    of_one_class,
+    other,
+    refilled,
+    refusal,
+    state,
+    writers,
+)
 from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unpack
 
 MAX_STARTS = 100_000  # numbers of a parameter whose start is told
@@ -164,7 +176,7 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if device != "cpu":
         if not left_behind(call, device):
             return {}
-        inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in inputs]
+        inputs = [value.to(device) if isinstance(value, torch.Tensor | Cache) else value for value in inputs]
         with without_compiler():
             return {"type": _kind(_called(call, inputs, weights, case))}
     if how.get("shared"):
@@ -312,7 +324,7 @@ def _inputs(case: dict[str, Any], dtype: torch.dtype) -> list[Any]:
     inputs = []
     for value in case["inputs"]:
         value = made(value)
-        if isinstance(value, nn.Module):
+        if isinstance(value, nn.Module | Cache):
             value = value.to(dtype)
         elif isinstance(value, np.ndarray) and case.get("library") == "numpy":
             value = value.astype(case["dtype"]) if value.dtype.kind == "f" else value.copy()

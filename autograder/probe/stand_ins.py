@@ -150,7 +150,7 @@ class _Writer(nn.Module):
         return logits
 
 
-class _Cache:
+class Cache:
     """A stand-in for `headroom.reference.KeyValueCache` that holds tokens already.
 
     Args:
@@ -178,6 +178,11 @@ class _Cache:
         self.keys = torch.cat((self.keys.to(keys.dtype), keys), dim=2)
         self.values = torch.cat((self.values.to(values.dtype), values), dim=2)
         return self.keys, self.values
+
+    def to(self, where: Any) -> "Cache":
+        """With all that it holds of another dtype, or on another device."""
+        self.earlier = self.keys, self.values = self.keys.to(where), self.values.to(where)
+        return self
 
     def kept(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The keys and values of all tokens so far."""
@@ -246,7 +251,7 @@ def _somebody_elses(*_: Any) -> None:
 MADE: dict[str, Callable[..., Any]] = {
     "next_logits": _next_logits,
     "writer": _Writer,
-    "cache": _Cache,
+    "cache": Cache,
     "module": _module,
 }
 
@@ -269,9 +274,9 @@ def writers(inputs: Iterable[Any]) -> list[_Writer]:
     return [value for value in inputs if isinstance(value, _Writer)]
 
 
-def empty_caches(inputs: Iterable[Any]) -> list[_Cache]:
+def empty_caches(inputs: Iterable[Any]) -> list[Cache]:
     """The caches among the inputs that hold no token."""
-    return [value for value in inputs if isinstance(value, _Cache) and not len(value)]
+    return [value for value in inputs if isinstance(value, Cache) and not len(value)]
 
 
 def other(value: Any) -> Any:
@@ -290,14 +295,14 @@ def another_text(inputs: list[Any]) -> list[Any] | None:
 
     None where there is no cache, or one of fewer tokens than are new.
     """
-    cache = next((value for value in inputs if isinstance(value, _Cache)), None)
+    cache = next((value for value in inputs if isinstance(value, Cache)), None)
     if cache is None or len(cache) < (new := inputs[0].size(1)):
         return None
     shorter, keys = (-part[:, :, new:].numpy() for part in cache.earlier), len(cache) + new
     others = [other(value) for value in inputs]
     masks = [isinstance(value, torch.Tensor) and value.dtype == torch.bool for value in inputs]
     others = [o[..., new:] if mask and o.size(-1) == keys else o for o, mask in zip(others, masks, strict=True)]
-    return [_Cache(*shorter) if value is cache else value for value in others]
+    return [Cache(*shorter) if value is cache else value for value in others]
 
 
 def refilled(kept: list[Any], inputs: list[Any]) -> list[Any]:
