@@ -70,6 +70,14 @@ def limits(
             yield name, least, max(right), least[name]
 
 
+def may_hold(where: Where, sizes: Mapping[str, Any]) -> bool:
+    """Whether it may hold of sizes of which some are not known, and None."""
+    try:
+        return all(may_hold(part, sizes) for part in where.parts) if where.parts else where.holds(sizes)
+    except TypeError:  # None is not larger than anything
+        return True
+
+
 def from_on(name: str, least: int) -> Where:
     """That an axis is at least so long."""
     return Where(f"{name} ≥ {least}", lambda sizes: sizes[name] >= least)
@@ -89,6 +97,8 @@ def likely(
 ) -> list[Sizes]:
     """All sets of sizes that come to wanted numbers; none where so many axes are declared that few are read off.
 
+    Where no set does, as where a case has a size that is never drawn: what can be read off all the same, the rest None.
+
     Args:
         everything: what is declared.
         form_of: the numbers to which a set of sizes comes; none where its sizes do not go together.
@@ -96,30 +106,35 @@ def likely(
     """
     axes = [axis for axis in everything if isinstance(axis, Axis)]
     choices = [axis for axis in everything if isinstance(axis, Choice)]
-    found = list[Sizes]()
+    found, partly = list[Sizes](), list[Sizes]()
     if len(axes) > len(UNLIKE):
         return found
+    numbers = range(1, max(wanted, default=0) + 1)
+    factors = [n for n in numbers if any(number % n == 0 for number in wanted)]
     for chosen in itertools.product(*(choice.values for choice in choices)):
         fixed: Sizes = {choice.name: value for choice, value in zip(choices, chosen, strict=True)}
         # An axis whose number comes out as it is can be read off; of the others, all are tried.
         unlike = [dict(zip((axis.name for axis in axes), order, strict=False)) for order in (UNLIKE, UNLIKE[::-1])]
-        shown = [form_of(_completed(everything, fixed | sizes)) for sizes in unlike]
+        complete = [_completed(everything, fixed | sizes) for sizes in unlike]
+        shown = [form_of(sizes) for sizes in complete]
         if any(len(numbers) != len(wanted) for numbers in shown):
             continue
-        read = dict[str, int]()
-        for axis in axes:
-            pair = tuple(sizes[axis.name] for sizes in unlike)
+        read = dict.fromkeys(name for name in complete[0] if name not in fixed)
+        for name in read:
+            pair = tuple(sizes[name] for sizes in complete)
             place = next((n for n, both in enumerate(zip(*shown, strict=True)) if both == pair), None)
             if place is not None:
-                read[axis.name] = wanted[place]
-        rest = [axis.name for axis in axes if axis.name not in read]
-        if max(wanted, default=0) ** len(rest) > MAX_LIKELY:
+                read[name] = wanted[place]
+        partly.append(fixed | read)
+        rest = [axis.name for axis in axes if read[axis.name] is None]
+        among = numbers if len(numbers) ** len(rest) <= MAX_LIKELY else factors
+        if len(among) ** len(rest) > MAX_LIKELY:
             continue
-        for values in itertools.product(range(1, max(wanted, default=0) + 1), repeat=len(rest)):
+        for values in itertools.product(among, repeat=len(rest)):
             sizes = _completed(everything, {**fixed, **read, **dict(zip(rest, values, strict=True))})
             if form_of(sizes) == wanted:
                 found.append(sizes)
-    return found
+    return found or partly
 
 
 def _completed(everything: tuple[Declared, ...], sizes: Sizes) -> Sizes:
@@ -162,6 +177,9 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
     for name in names:
         yield Where(f"{name} = 1", lambda sizes, n=name: sizes[n] == 1, single=True)
         yield Where(f"{name} > 1", lambda sizes, n=name: sizes[n] > 1)
+    for name in (axis.name for axis in declared if isinstance(axis, Derived)):  # an axis is never 0
+        yield Where(f"{name} = 0", lambda sizes, n=name: sizes[n] == 0, single=True)
+        yield Where(f"{name} > 0", lambda sizes, n=name: sizes[n] > 0)
     for axis in declared:
         if isinstance(axis, Axis) and axis.long:
             yield Where(
@@ -174,6 +192,8 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
             for value in axis.values:
                 words = f"there is no {axis.name}" if value is None else f"{axis.name} = {value}"
                 yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
+                if value is not None and None not in axis.values and len(axis.values) > 2:
+                    yield Where(f"{axis.name} ≠ {value}", lambda sizes, n=axis.name, v=value: sizes[n] != v)
     for axis in declared:
         if isinstance(axis, Axis) and axis.least == 1:
             for value in range(2, min(axis.most, MAX_VALUES) + 1):

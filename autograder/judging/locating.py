@@ -39,21 +39,33 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
 
 
 def _where(comparison: Comparison) -> str:
-    """What holds of all sizes at which the code goes wrong, and of no other."""
+    """What holds of all sizes at which the code goes wrong, and of no other.
+
+    What is tried for a guess that does not hold is taken into account by the next.
+    """
     trial, axes = comparison.trial, comparison.trial.exercise.axes
-    drawn = [i for i, case in enumerate(trial.cases) if case.sizes is not None]
     sets = [case.sizes for case in trial.cases if case.sizes is not None]
-    wrong = [not comparison.right[i] for i in drawn]
-    limits = (
-        location.from_on(name, least)
-        for name, sizes, right, wrong_at in location.limits(axes, sets, wrong)
-        if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
-    )
-    guesses = itertools.chain(limits, location.found(axes, sets, wrong))
-    for where in itertools.islice(guesses, MAX_GUESSES):
+    wrong = [not comparison.right[i] for i, case in enumerate(trial.cases) if case.sizes is not None]
+    guessed = set[str]()
+    for _ in range(MAX_GUESSES):
+        limits = (
+            location.from_on(name, least)
+            for name, sizes, right, wrong_at in location.limits(axes, sets, wrong)
+            if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
+        )
+        guesses = itertools.chain(limits, location.found(axes, sets, wrong))
+        where = next((guess for guess in guesses if guess.words not in guessed), None)
+        if where is None:
+            return ""
+        guessed.add(where.words)
         further = location.further(axes, where, sets)
-        if further and _explains_others(comparison, where) and _just_there(trial, where, further):
+        if not further or not _explains_others(comparison, where):
+            continue
+        right = _right_where_luck_is_out(trial, where, further)
+        if right == [not where.holds(sizes) for sizes in further]:
             return where.words
+        if len(right) == len(further):
+            sets, wrong = [*sets, *further], [*wrong, *(not is_right for is_right in right)]
     return ""
 
 
@@ -72,7 +84,7 @@ def _explains_others(comparison: Comparison, where: location.Where) -> bool:
         for case, right in zip(comparison.cases, comparison.right, strict=True)
         if case.sizes is None and not right and _axes(case) in usual
     )
-    return all(any(map(where.holds, likely)) for likely in others if likely)
+    return all(any(location.may_hold(where, sizes) for sizes in likely) for likely in others if likely)
 
 
 def form(case: Case) -> list[int]:
@@ -140,20 +152,21 @@ def _right_by_tolerance(comparison: Comparison) -> bool:
     return max(gaps[True], default=0.0) > NEARLY * min(gaps[False], default=np.inf)
 
 
-def _just_there(trial: Trial, where: location.Where, sets: list[Sizes]) -> bool:
-    """Whether the code goes wrong at those of these sizes of which `where` holds, and at no other.
+def _right_where_luck_is_out(trial: Trial, where: location.Where, sets: list[Sizes]) -> list[bool]:
+    """Whether the code is right at each of these sizes; nothing where no object can be built for them.
 
-    Where it should and does not, that may be luck, as where the likeliest token is the same: it is drawn anew.
+    Where it should go wrong and does not, that may be luck, as where the likeliest token is the same: it is drawn anew.
     """
     right = _right_at(trial, sets)
-    if len(right) != len(sets) or not all(r or where.holds(sizes) for r, sizes in zip(right, sets, strict=True)):
-        return False
-    lucky = [sizes for sizes, is_right in zip(sets, right, strict=True) if is_right and where.holds(sizes)]
+    if not all(is_right or where.holds(sizes) for is_right, sizes in zip(right, sets, strict=False)):
+        return right
     for _ in range(MAX_DRAWN_ANEW):
+        lucky = [n for n, is_right in enumerate(right) if is_right and where.holds(sets[n])]
         if not lucky:
             break
-        lucky = [sizes for sizes, is_right in zip(lucky, _right_at(trial, lucky), strict=True) if is_right]
-    return not lucky
+        for n, is_right in zip(lucky, _right_at(trial, [sets[n] for n in lucky]), strict=False):
+            right[n] = is_right
+    return right
 
 
 def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
