@@ -317,6 +317,29 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+def _centred(rows: np.ndarray) -> np.ndarray:
+    return rows - rows.mean(-1, keepdims=True)
+
+
+def _softmax(rows: np.ndarray) -> np.ndarray:
+    shares = np.exp(rows - rows.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+OF_ROWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "the softmax of the right one": _softmax,
+    "the logarithm of the softmax of the right one": lambda rows: np.log(_softmax(rows)),
+    "the right one less its mean": _centred,
+    "the right one brought to mean 0 and variance 1": lambda rows: _centred(rows) / rows.std(-1, keepdims=True),
+    "the right one divided by its sum": lambda rows: rows / rows.sum(-1, keepdims=True),
+    "the right one divided by its length": lambda rows: rows / np.linalg.norm(rows, axis=-1, keepdims=True),
+    "the right one sorted": lambda rows: np.sort(rows, axis=-1),
+    "the right one sorted downwards": lambda rows: -np.sort(-rows, axis=-1),
+    "the right one from right to left": lambda rows: rows[..., ::-1],
+    "the right one added up from left to right": lambda rows: rows.cumsum(-1),
+}
+
+
 def _of_the_right_one(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> str:
     """The function of the right numbers that all wrong ones of a part are; "" if there is none."""
     pairs = [(g[off].astype(float), e[off].astype(float)) for g, e, off in those]
@@ -324,6 +347,10 @@ def _of_the_right_one(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
         for words, function in FUNCTIONS.items():
             if all(np.allclose(got, function(expected), 1e-6, 1e-9, equal_nan=True) for got, expected in pairs):
                 return f"{where_wrong}, every number is {words} the right one"
+        for words, function in OF_ROWS.items():
+            in_rows = all(e.ndim and e.shape[-1] > 1 for _, e, _ in those) and any(e.shape[-1] > 2 for _, e, _ in those)
+            if in_rows and all(np.allclose(got, function(e), 1e-3, 1e-6) for got, e, _ in those):
+                return f"{where_wrong}, each row is {words}"
     return ""
 
 

@@ -10,7 +10,7 @@ from autograder import probe
 from autograder.exercise import Case, Criterion, Exercise
 from autograder.exercises import find
 from autograder.judge import judge
-from autograder.relations import looks
+from autograder.relations import OF_ROWS, looks
 
 
 def drawn(rng, *shape):
@@ -157,7 +157,7 @@ def test_which_part_is_wrong_and_what_rows_sum_to():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda e: e[..., ::-1], "All values of the result are there, but in the wrong places"),
+        (lambda e: np.roll(e, 1, -1), "All values of the result are there, but in the wrong places"),
         (lambda e: e.clip(0), "Where the result is wrong, every wrong value is 0"),
         (lambda e: e.round(), "All values of the result are whole numbers, and should not be"),
         (
@@ -176,3 +176,13 @@ def test_what_wrong_numbers_have_in_common_is_said(change, says):
 def test_a_single_wrong_number_has_nothing_in_common_with_others():
     pairs = [((np.array(got),), (np.array(1.0),), (np.array(True),)) for got in (2.0, 5.0)]
     assert list(looks(pairs, ())) == []
+
+
+@pytest.mark.parametrize("words", OF_ROWS)
+def test_rows_that_follow_from_the_right_ones_are_told_how(words: str) -> None:
+    rng = np.random.default_rng(3)
+    right = [rng.uniform(0.5, 2.0, size) for size in ((2, 3, 5), (4, 2, 3))]
+    pairs = [((OF_ROWS[words](rows),), (rows,), (np.ones(rows.shape, dtype=bool),)) for rows in right]
+    assert f"Where the result is wrong, each row is {words}" in [*looks(pairs, ())]
+    other = [((got + rng.normal(size=got[0].shape),), e, off) for (got,), e, off in pairs]
+    assert not any("each row is" in sentence for sentence in looks(other, ()))
