@@ -92,7 +92,7 @@ def another_constant(here: Place) -> Iterator[Edit]:
             if outer.function in ("transpose", "size"):
                 words = f"for {here.subject}, {AXES[new]} takes part in {NOUNS[outer.function]}"
         elif here.kind == "Fill":
-            words = f"what the mask hides gets the value {number(new)}"
+            words = f"what the mask hides gets the value {number(new)}{', and so some weight' * (-1 < new < INF)}"
             if -INF < new <= -1:
                 words = "what the mask hides gets a value that still leaves it some weight"
         elif here.kind == "Exponent":

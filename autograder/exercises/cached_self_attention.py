@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from autograder import reading
-from autograder.covering import Axis, Choice, Sizes
+from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.diagnosis.vocabulary import (
     INF,
     Bias,
@@ -65,14 +65,14 @@ AXES = (
     Axis("tokens", long=70),
     *multi_head.HEADS,
     Choice("calls", ("in one call", "one by one", "in two calls")),
+    Only(lambda sizes: sizes["calls"] == "in one call" or sizes["tokens"] > 1),
 )
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, n_heads, _, d_model, calls = sizes.values()
     cut = (tokens + 1) // 2
-    calls_of = {"in one call": (tokens,), "one by one": (1,) * tokens, "in two calls": (cut, tokens - cut)}
-    steps = tuple(n for n in calls_of[calls] if n)
+    steps = {"in one call": (tokens,), "one by one": (1,) * tokens, "in two calls": (cut, tokens - cut)}[calls]
     tag = {"in one call": "whole", "one by one": "steps", "in two calls": "pieces"}[calls]
     return Case(tag, "", (rng.normal(size=(batch, tokens, d_model)),), (d_model, n_heads), steps=steps)
 
@@ -118,8 +118,8 @@ def one_call(
     scores = raw_scores / d_head**0.5
     every = torch.ones(scores.shape[-2:], dtype=torch.bool)
     mask = every.tril(every.size(1) - every.size(0))
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     means = weights @ all_values
     merged_heads = merge_heads(means)
     output = linear(merged_heads, o_weight, o_bias)
@@ -156,11 +156,11 @@ def steps(
     n_earlier = size(earlier, 1)
     n_new = size(x, 1)
     n_tokens = size(keys, -2)
-    own_places = arange(n_earlier, n_new, 1)
-    places = arange(0, n_tokens, 1)
-    mask = at_most(places, column(own_places))
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    query_positions = arange(n_earlier, n_new, 1)
+    key_positions = arange(0, n_tokens, 1)
+    mask = at_most(key_positions, column(query_positions))
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     means = weights @ values
     merged_heads = merge_heads(means)
     output = linear(merged_heads, o_weight, o_bias)

@@ -121,8 +121,8 @@ def steps(
     d_head = size(queries, -1)
     raw_scores = queries @ transpose(keys, -2, -1)
     scores = raw_scores / d_head**0.5
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     means = weights @ values
     merged_heads = merge_heads(means)
     output = linear(merged_heads, o_weight, o_bias)
@@ -169,7 +169,7 @@ MISTAKES = (
     mistake(
         "cross_attention.causal_memory",
         "Which mask does your code get, and which does it apply?",
-        change="visible_scores = hide_the_future_always(visible_scores, None, -INF)",
+        change="masked_scores = hide_the_future_always(masked_scores, None, -INF)",
         costs=("values",),
     ),
     *(m for m in multi_head.OF_HEADS if m.key not in OF_ONE_SOURCE),
@@ -191,13 +191,13 @@ MISTAKES = (
         costs=("values",),
     ),
     known("by_d_head", "values", change="scores = raw_scores / d_head"),
-    known("columns", "values", change="weights = softmax(visible_scores, -2)"),
-    known("no_maximum", "values", change="weights = softmax_unshifted(visible_scores, -1)"),
+    known("columns", "values", change="weights = softmax(masked_scores, -2)"),
+    known("no_maximum", "values", change="weights = softmax_unshifted(masked_scores, -1)"),
     known("mask_ignored", "mask", change="mask = None"),
     known("mask_after", "mask", change="weights = multiply_by_mask(softmax(scores, -1), mask)"),
-    known("filled_with_0", "mask", change="visible_scores = hide(scores, mask, 0.0)"),
-    known("mask_inverted", "mask", change="visible_scores = hide(scores, inverted(mask), -INF)"),
-    known("mask_on_queries", "mask", change="visible_scores = hide(scores, mask_transposed(mask), -INF)"),
+    known("filled_with_0", "mask", change="masked_scores = hide(scores, mask, 0.0)"),
+    known("mask_inverted", "mask", change="masked_scores = hide(scores, inverted(mask), -INF)"),
+    known("mask_on_queries", "mask", change="masked_scores = hide(scores, mask_transposed(mask), -INF)"),
 )
 
 CROSS_ATTENTION = Exercise(

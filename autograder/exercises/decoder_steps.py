@@ -66,8 +66,8 @@ def steps(
     self_attention_values = split_heads(linear(first_norm, self_attention_w_v_weight, self_attention_w_v_bias), n_heads)
     self_d_head = size(self_attention_queries, -1)
     self_attention_scores = self_attention_queries @ transpose(self_attention_keys, -2, -1) / self_d_head**0.5
-    self_attention_visible_scores = hide(self_attention_scores, mask, -INF)
-    self_attention_weights = softmax(self_attention_visible_scores, -1)
+    self_attention_masked_scores = hide(self_attention_scores, mask, -INF)
+    self_attention_weights = softmax(self_attention_masked_scores, -1)
     self_attention_heads = merge_heads(self_attention_weights @ self_attention_values)
     self_attention_output = linear(self_attention_heads, self_attention_w_o_weight, self_attention_w_o_bias)
     first_sum = x + self_attention_output
@@ -79,8 +79,8 @@ def steps(
     cross_attention_values = split_heads(linear(memory, cross_attention_w_v_weight, cross_attention_w_v_bias), n_heads)
     cross_d_head = size(cross_attention_queries, -1)
     cross_attention_scores = cross_attention_queries @ transpose(cross_attention_keys, -2, -1) / cross_d_head**0.5
-    cross_attention_visible_scores = hide(cross_attention_scores, memory_mask, -INF)
-    cross_attention_weights = softmax(cross_attention_visible_scores, -1)
+    cross_attention_masked_scores = hide(cross_attention_scores, memory_mask, -INF)
+    cross_attention_weights = softmax(cross_attention_masked_scores, -1)
     cross_attention_heads = merge_heads(cross_attention_weights @ cross_attention_values)
     cross_attention_output = linear(cross_attention_heads, cross_attention_w_o_weight, cross_attention_w_o_bias)
     second_sum = first_sum + cross_attention_output

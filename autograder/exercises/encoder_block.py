@@ -87,8 +87,8 @@ def steps(
     values = split_heads(linear(first_norm, attention_w_v_weight, attention_w_v_bias), n_heads)
     d_head = size(queries, -1)
     scores = queries @ transpose(keys, -2, -1) / d_head**0.5
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     merged_heads = merge_heads(weights @ values)
     attention_output = linear(merged_heads, attention_w_o_weight, attention_w_o_bias)
     first_sum = x + attention_output
@@ -238,13 +238,13 @@ MASK = (
     mistake(
         "encoder_block.mask_ignored",
         "Follow `mask` from the signature to the scores.",
-        change="visible_scores = scores",
+        change="masked_scores = scores",
         costs=("mask",),
     ),
     mistake(
         "scaled_dot_product_attention.mask_inverted",
         "Which value of the mask does the given attention hide?",
-        change="visible_scores = hide(scores, inverted(mask), -INF)",
+        change="masked_scores = hide(scores, inverted(mask), -INF)",
         costs=("mask",),
     ),
 )

@@ -161,8 +161,8 @@ def one_call(
     d_head = size(queries, -1)
     raw_scores = queries @ transpose(keys, -2, -1)
     scores = raw_scores / d_head**0.5
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     means = weights @ values
     merged_heads = merge_heads(means)
     output = linear(merged_heads, o_weight, o_bias)

@@ -70,11 +70,11 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, d_k, d_v, padding, causal = sizes.values()
     lengths = np.full(batch, tokens)
     if padding:
-        lengths = np.sort(rng.integers(1, tokens + 1, batch))[:: -1 if padding == "longest first" else 1].copy()
+        lengths = np.sort(rng.integers(1, max(2, tokens), batch))[:: -1 if padding == "longest first" else 1].copy()
         if padding != "all":  # then the texts of another batch may be longer
             lengths[0 if padding == "longest first" else -1] = tokens
     q, k, v = (rng.normal(size=(batch, tokens, width)) for width in (d_k, d_k, d_v))
-    return Case("padding" if padding else "future", "", (q, k, v, lengths, causal))
+    return Case("future" if causal and not padding else "padding", "", (q, k, v, lengths, causal))
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
@@ -101,9 +101,9 @@ def steps(
     real_tokens = for_queries(less(places, column(lengths)))
     past = if_asked(at_most(places, column(places)), causal)
     scores = q @ transpose(k, -2, -1) / d_k**0.5
-    text_scores = hide(scores, real_tokens, -INF)
-    visible_scores = hide(text_scores, past, -INF)
-    weights = softmax(visible_scores, -1)
+    scores_of_real_tokens = hide(scores, real_tokens, -INF)
+    masked_scores = hide(scores_of_real_tokens, past, -INF)
+    weights = softmax(masked_scores, -1)
     output = weights @ v
     return output, weights
 
@@ -122,7 +122,7 @@ def _future_hidden(case: Case, outputs: tuple[Any, ...]) -> bool | None:
 
 
 # Which keys are hidden as padding, and with what; with what the future is.
-HIDDEN = "text_scores = hide(scores, {}, {})\nvisible_scores = hide(text_scores, past, {})"
+HIDDEN = "scores_of_real_tokens = hide(scores, {}, {})\nmasked_scores = hide(scores_of_real_tokens, past, {})"
 
 MISTAKES = (
     OVERWRITTEN,
@@ -154,13 +154,13 @@ MISTAKES = (
     mistake(
         "masked_attention.padding_ignored",
         "Follow the padding mask to the softmax. Are the masked scores used?",
-        change="text_scores = scores",
+        change="scores_of_real_tokens = scores",
         costs=("padding",),
     ),
     mistake(
         "masked_attention.either",
         "Is your second mask an alternative to the first, or does it come on top?",
-        change="text_scores = scores if causal else hide(scores, real_tokens, -INF)",
+        change="scores_of_real_tokens = scores if causal else hide(scores, real_tokens, -INF)",
         costs=("padding",),
     ),
     mistake(
@@ -201,7 +201,7 @@ MISTAKES = (
     mistake(
         "masked_attention.future_after",
         "Where must a hidden key be hidden, so that the others share its weight?",
-        change="weights = softmax(text_scores, -1) * past",
+        change="weights = softmax(scores_of_real_tokens, -1) * past",
         costs=("future",),
     ),
     mistake(

@@ -96,7 +96,7 @@ OF_HEADS = (
     ),
     mistake(
         "multi_head_self_attention.residual",
-        "What does your `forward` use x for, apart from the three maps?",
+        "What does your `forward` use x for, besides its maps?",
         change="output = x + linear(merged_heads, o_weight, o_bias)",
         costs=("values",),
     ),

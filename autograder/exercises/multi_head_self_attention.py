@@ -112,8 +112,8 @@ def steps(
     d_head = size(queries, -1)
     raw_scores = queries @ transpose(keys, -2, -1)
     scores = raw_scores / d_head**0.5
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     means = weights @ values
     merged_heads = merge_heads(means)
     output = linear(merged_heads, o_weight, o_bias)
@@ -201,18 +201,18 @@ MISTAKES = (
     mistake(
         "multi_head_self_attention.scaled_after",
         "Which numbers do you divide by √d_head, and which does the formula?",
-        change="scores = raw_scores\nweights = softmax(visible_scores, -1) / d_head**0.5",
+        change="scores = raw_scores\nweights = softmax(masked_scores, -1) / d_head**0.5",
         costs=("values",),
     ),
-    known("columns", "values", change="weights = softmax(visible_scores, -2)"),
+    known("columns", "values", change="weights = softmax(masked_scores, -2)"),
     mistake(
         "multi_head_self_attention.over_heads",
         "Which axis of the scores counts the keys?",
-        change="weights = softmax(visible_scores, -3)",
+        change="weights = softmax(masked_scores, -3)",
         costs=("values",),
     ),
     known("no_softmax", "values", change="weights = multiply_by_mask(scores, mask)"),
-    known("no_maximum", "values", change="weights = softmax_unshifted(visible_scores, -1)"),
+    known("no_maximum", "values", change="weights = softmax_unshifted(masked_scores, -1)"),
     mistake(
         "attention_scores.transposed",
         "Whose row is it: the query's or the key's?",
@@ -228,13 +228,13 @@ MISTAKES = (
     mistake(
         "scaled_dot_product_attention.mask_ignored",
         "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
-        change="visible_scores = scores",
+        change="masked_scores = scores",
         costs=("mask",),
     ),
     known("mask_after", "mask", change="weights = multiply_by_mask(softmax(scores, -1), mask)"),
-    known("filled_with_0", "mask", change="visible_scores = hide(scores, mask, 0.0)"),
-    known("mask_inverted", "mask", change="visible_scores = hide(scores, inverted(mask), -INF)"),
-    known("mask_on_queries", "mask", change="visible_scores = hide(scores, mask_transposed(mask), -INF)"),
+    known("filled_with_0", "mask", change="masked_scores = hide(scores, mask, 0.0)"),
+    known("mask_inverted", "mask", change="masked_scores = hide(scores, inverted(mask), -INF)"),
+    known("mask_on_queries", "mask", change="masked_scores = hide(scores, mask_transposed(mask), -INF)"),
 )
 
 MULTI_HEAD_SELF_ATTENTION = Exercise(

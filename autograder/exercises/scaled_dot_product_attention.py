@@ -101,8 +101,8 @@ def steps(
     d_k = size(q, -1)
     raw_scores = q @ transpose(k, -2, -1)
     scores = raw_scores / d_k**0.5
-    visible_scores = hide(scores, mask, -INF)
-    weights = softmax(visible_scores, -1)
+    masked_scores = hide(scores, mask, -INF)
+    weights = softmax(masked_scores, -1)
     output = weights @ v
     return output, weights
 
@@ -143,22 +143,22 @@ MISTAKES = (
     mistake(
         "scaled_dot_product_attention.scaled_after",
         "Sum a row of your weights.",
-        change="scores = raw_scores\nweights = softmax(visible_scores, -1) / d_k**0.5",
+        change="scores = raw_scores\nweights = softmax(masked_scores, -1) / d_k**0.5",
         costs=("values",),
     ),
     mistake(
         "scaled_dot_product_attention.columns",
         "Which axis of the scores counts the keys?",
-        change=("weights = softmax(visible_scores, -2)", "weights = softmax(visible_scores, 1)"),
+        change=("weights = softmax(masked_scores, -2)", "weights = softmax(masked_scores, 1)"),
         costs=("values",),
     ),
     mistake(
         "scaled_dot_product_attention.over_batch",
         "Which axis of the scores counts the keys? Does your softmax name it?",
         change=(
-            "weights = softmax(visible_scores, 0)",
-            "weights = softmax(visible_scores, -3)",
-            "weights = softmax(visible_scores, 0 if scores.dim() == 3 else 1)",  # where no axis is named
+            "weights = softmax(masked_scores, 0)",
+            "weights = softmax(masked_scores, -3)",
+            "weights = softmax(masked_scores, 0 if scores.dim() == 3 else 1)",  # where no axis is named
         ),
         costs=("values",),
     ),
@@ -170,7 +170,7 @@ MISTAKES = (
     mistake(
         "scaled_dot_product_attention.no_maximum",
         "Only differences of scores count. What can you subtract from a whole row before you exponentiate it?",
-        change="weights = softmax_unshifted(visible_scores, -1)",
+        change="weights = softmax_unshifted(masked_scores, -1)",
         costs=("large",),
     ),
     mistake(
@@ -199,7 +199,7 @@ MISTAKES = (
     mistake(
         "scaled_dot_product_attention.scores_returned",
         "Sum a row of the second result.",
-        change="return output, visible_scores",
+        change="return output, masked_scores",
         costs=("values",),
     ),
     mistake(
@@ -211,7 +211,7 @@ MISTAKES = (
     mistake(
         "scaled_dot_product_attention.mask_ignored",
         "Follow `mask` from the signature to the scores. Is the result of masking assigned?",
-        change="visible_scores = scores",
+        change="masked_scores = scores",
         costs=("mask",),
     ),
     mistake(
@@ -223,13 +223,13 @@ MISTAKES = (
     mistake(
         "scaled_dot_product_attention.filled_with_0",
         "Which score has the exponential 0?",
-        change="visible_scores = hide(scores, mask, 0.0)",
+        change="masked_scores = hide(scores, mask, 0.0)",
         costs=("mask",),
     ),
     mistake(
         "scaled_dot_product_attention.filled_with_inf",
         "Look at the sign of what hidden scores are replaced with.",
-        change="visible_scores = hide(scores, mask, INF)",
+        change="masked_scores = hide(scores, mask, INF)",
         costs=("mask",),
     ),
     # A row without any key is NaN, a plain mean, or as if all counted: it depends on how a hidden score is written.
@@ -237,9 +237,9 @@ MISTAKES = (
         "scaled_dot_product_attention.mask_inverted",
         "Which value of the mask should hide a key, and which one does in your code?",
         change=(
-            "visible_scores = hide(scores, inverted(mask), -INF)",
-            "visible_scores = hide(scores, inverted(mask), -1e9)",
-            "visible_scores = hide_by_adding(scores, inverted(mask), -1e9)",
+            "masked_scores = hide(scores, inverted(mask), -INF)",
+            "masked_scores = hide(scores, inverted(mask), -1e9)",
+            "masked_scores = hide_by_adding(scores, inverted(mask), -1e9)",
         ),
         costs=("mask",),
     ),
@@ -247,22 +247,22 @@ MISTAKES = (
         "scaled_dot_product_attention.mask_on_queries",
         "Which axis of the scores counts the keys?",
         change=(
-            "visible_scores = hide(scores, mask_transposed(mask), -INF)",
-            "visible_scores = hide(scores, mask_transposed(mask), -1e9)",
-            "visible_scores = hide_by_adding(scores, mask_transposed(mask), -1e9)",
+            "masked_scores = hide(scores, mask_transposed(mask), -INF)",
+            "masked_scores = hide(scores, mask_transposed(mask), -1e9)",
+            "masked_scores = hide_by_adding(scores, mask_transposed(mask), -1e9)",
         ),
         costs=("mask",),
     ),
     mistake(
         "scaled_dot_product_attention.mask_added",
         "What must be added to a score, so that its exponential is 0?",
-        change="visible_scores = scores if mask is None else scores + mask",
+        change="masked_scores = scores if mask is None else scores + mask",
         costs=("mask",),
     ),
     mistake(
         "scaled_dot_product_attention.own_causal",
         "Is the `mask` that was passed in used for anything but the question whether there is one?",
-        change="visible_scores = hide_the_future(scores, mask, -INF)",
+        change="masked_scores = hide_the_future(scores, mask, -INF)",
         costs=("mask",),
     ),
     detached("return output.detach(), weights.detach()"),
