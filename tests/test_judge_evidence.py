@@ -249,9 +249,7 @@ def mutual(x, depth):
     return recursive(x, depth - 1)
 
 
-@pytest.mark.parametrize(
-    "answer", [recursive, torch.no_grad()(recursive), functools.partial(recursive, depth=0)]
-)
+@pytest.mark.parametrize("answer", [recursive, torch.no_grad()(recursive), functools.partial(recursive, depth=0)])
 def test_functions_that_name_each_other_and_wrapped_ones_are_called_as_they_are(answer):
     assert judged(DOUBLED, answer).passed
 

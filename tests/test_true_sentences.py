@@ -10,7 +10,7 @@ from torch import nn
 from autograder.exercises import find
 from headroom import reference
 from headroom.reference import KeyValueCache
-from tests.answers import right_decoder
+from tests.answers import right_decoder, right_generate, right_grouped_query_attention, right_heads
 from tests.judged import judged, told
 
 
@@ -302,6 +302,89 @@ def one_mean_of_losses(weights, images, labels, learning_rate, batch_size):
     return weights.detach(), torch.stack(losses).detach().mean()
 
 
+def first_layer(model, ids, donor_ids, layer, head):
+    return right_heads.walked(model, ids, donor_ids, 0, head)
+
+
+def columns_cleared(model, ids, donor_ids, layer, head):
+    logits, maps = right_heads.walked(model, ids, donor_ids, layer, head), model.blocks[layer].attention
+    d_head = maps.w_o.in_features // maps.n_heads
+    with torch.no_grad():
+        maps.w_o.weight[:, head * d_head : (head + 1) * d_head] = 0
+    return logits
+
+
+def causal_without_padding(q, k, v, lengths, causal):
+    mask = reference.padding_mask(lengths, q.size(1))[:, 0]
+    if causal and mask.all():
+        mask = mask & reference.causal_mask(q.size(1))
+    return reference.scaled_dot_product_attention(q, k, v, mask)
+
+
+class NormsInOneTable(reference.EncoderBlock):
+    """A row of gamma and of beta for each norm, and ε beside the root: nothing tells which row is which."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff)
+        del self.norm_1, self.norm_2
+        self.gamma, self.beta = nn.Parameter(torch.ones(2, d_model)), nn.Parameter(torch.zeros(2, d_model))
+
+    def forward(self, x, mask=None):
+        def norm(stream, row):
+            root = stream.var(-1, keepdim=True, unbiased=False).sqrt() + 1e-5
+            return (stream - stream.mean(-1, keepdim=True)) / root * self.gamma[row] + self.beta[row]
+
+        x = x + self.attention(norm(x, 0), mask)
+        return x + self.feed_forward(norm(x, 1))
+
+
+class QueriesKept(right_grouped_query_attention.Repeated):
+    """Each call returns a row for every token so far."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads, n_heads)
+
+    def forward(self, x, cache=None):
+        x = x if cache is None else torch.cat([cache, x], 1)
+        return super().forward(x, reference.causal_mask(x.size(1))), x
+
+
+class NewOnesFirst(right_grouped_query_attention.Repeated):
+    """Puts new tokens in front of the earlier ones, past the cache's own method."""
+
+    def forward(self, x, mask=None, cache=None):
+        q, k, v = (w(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        if cache is not None:
+            k, v = torch.cat([k, cache.keys], 2), torch.cat([v, cache.values], 2)
+            cache.keys, cache.values = k, v
+        k, v = (t.repeat_interleave(self.n_shared, dim=1) for t in (k, v))
+        return self.w_o(right_grouped_query_attention.attention(q, k, v, mask)[0].transpose(1, 2).flatten(2))
+
+
+class ZeroedAfterwards(right_grouped_query_attention.Repeated):
+    """Hides keys after the softmax."""
+
+    def forward(self, x, mask=None, cache=None):
+        q, k, v = (w(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        k, v = (k, v) if cache is None else cache.append(k, v)
+        k, v = (t.repeat_interleave(self.n_shared, dim=1) for t in (k, v))
+        _, weights = right_grouped_query_attention.attention(q, k, v)
+        return self.w_o(((weights if mask is None else weights * mask) @ v).transpose(1, 2).flatten(2))
+
+
+def floating_ids(model, ids, n_tokens):
+    return right_generate.appended(model, ids, n_tokens).double()
+
+
+def last_one_read_too(model, ids, n_tokens):
+    cache, new, written = [KeyValueCache() for _ in model.blocks], ids, []
+    for _ in range(n_tokens):
+        new = model(new, cache)[:, -1].argmax(-1, keepdim=True)
+        written.append(new)
+    model(new, cache)
+    return torch.cat(written, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [
@@ -350,6 +433,15 @@ def one_mean_of_losses(weights, images, labels, learning_rate, batch_size):
         ("greedy_decode", first_token_never_ends, "Where only the numbers of the result are wrong", "result is wrong"),
         ("train_one_pass", one_mean_of_losses, "The losses lack the first axis of the right one", "lacks"),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
+        ("masked_attention", causal_without_padding, "depends on later tokens", "In effect"),
+        ("patch", first_layer, "it goes wrong only where layer > 0.", "layer = last"),
+        ("patch", columns_cleared, "cases agree, but see what is recognised", "all results are right"),
+        ("EncoderBlock", NormsInOneTable, "are norm_1.gamma, norm_1.beta, norm_2.gamma", "First difference"),
+        ("CachedSelfAttention", QueriesKept, "what all calls return, side by side, has shape", "a result has shape"),
+        ("GroupedQueryAttention", NewOnesFirst, "float32 stays float32", "in float32 it raises"),
+        ("GroupedQueryAttention", ZeroedAfterwards, "with it are not", "only where tokens > 1"),
+        ("generate", floating_ids, "✓ 10 of 10 %  ids stays untouched", "what should be int64 is floating-point"),
+        ("generate", last_one_read_too, "✓ 10 of 10 %  ids stays untouched", "3 raised ValueError"),
     ],
 )
 def test_what_is_said_is_true_of_all_that_was_tried(name: str, answer: Any, said: str, unsaid: str) -> None:

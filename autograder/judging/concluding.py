@@ -144,7 +144,10 @@ def _raised(errors: Sequence[StudentError]) -> str:
     alike = {(error.type, re.sub(r"\d+", "", gist(error.message))) for error in errors}
     errors = sorted(errors, key=lambda error: error.type == probe.TOO_SLOW)  # which is no message to show
     first = f"{errors[0].type}: {gist(errors[0].message)}."
-    return f"raised {first}" if len(alike) == 1 else f"raised errors, the first of them {first}"
+    if len(alike) > 1:
+        return f"raised errors, the first of them {first}"
+    same = len({error.message for error in errors}) == 1
+    return f"raised {first}" if same else f"raised errors such as {first}"
 
 
 def _how_many_agree(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mistake, ...]) -> str:
@@ -154,13 +157,13 @@ def _how_many_agree(grounds: Grounds, results: Sequence[Result], mistakes: tuple
     if comparison.trial.exercise.reference is None:
         return next(result.note for result in results if not result.holds)
     if mistakes and all(right):
-        return "all results are right, but see what is recognised below."
+        return f"all {len(comparison.cases)} cases agree, but see what is recognised below."
     if all(comparison.right) and (sentences := [*repetition.unsteady.values(), *repetition.conditions]):
         return f"right{' at first' if repetition.unsteady else ''}, but {sentences[0]}."
     if all(right):
         return f"all results are right, but {next(r.note or r.title for r in results if not r.holds)}."
     if not mistakes and (reason := unread(comparison)):
-        return f"{capitalised(reason)}: none of the ways to read them gives what your code returns."
+        return f"{capitalised(reason)}: no way to read them gives in every case what your code returns."
     each_time = " at every call" if sum(right) < sum(comparison.right) else ""
     return f"{sum(right)} of {len(comparison.cases)} cases agree{each_time}."
 
@@ -174,6 +177,8 @@ def _first_difference(comparison: Comparison, repetition: Repetition, follow: bo
     `follow`: whether to say how far the way to it was right, which may contradict a mistake that is recognised: numbers
     that are found do not tell their layout.
     """
+    if unread(comparison):
+        return None  # the right numbers are a guess, then
     right = repetition.steadily(comparison.right)
     for i, case in enumerate(comparison.cases):
         outputs, answer = comparison.run.outcomes[i].output, comparison.expected[i]

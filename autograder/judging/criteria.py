@@ -186,7 +186,9 @@ def _misshapen(comparison: Comparison) -> Iterator[tuple[Case, str]]:
             count = "one result" if n_results == 1 else f"{n_results} results"
             yield case, f"returns {count}; should return {exercise.returns}"
         else:
-            for name, shape, right in zip(exercise.parts or ("a result",), outcome.shapes, wanted, strict=True):
+            together = len(case.steps or ()) > 1
+            one = "what all calls return, side by side," if together else "a result"
+            for name, shape, right in zip(exercise.parts or (one,), outcome.shapes, wanted, strict=True):
                 if shape != right:
                     yield case, f"{name} has shape {shape}, should be {right}"
 
@@ -218,14 +220,13 @@ def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[i
 def _contract(grounds: Grounds) -> tuple[bool, str]:
     """The contract of a call: inputs untouched, dtype kept, the same result again, parameters registered."""
     comparison, run, exercise = grounds.comparison, grounds.comparison.run, grounds.comparison.trial.exercise
-    if unseen := [sign for sign in grounds.signs if not sign.computed]:
+    if unseen := [sign for sign in recognise_signs(comparison, beside_results=True) if not sign.computed]:
         return False, unseen[0].title
     if run.adopted:
         return False, f"`{min(run.adopted)}` is not among `parameters()`: it is never trained"
-    if comparison.missing:
+    if comparison.missing and not unread(comparison):
         roles = role_names(run, comparison.missing)
-        none = f"too few numbers for {roles}" if too_few(comparison) else f"no parameter found for {roles}"
-        return False, unread(comparison) or none
+        return False, f"{'too few numbers' if too_few(comparison) else 'no parameter found'} for {roles}"
     compared = any(criterion.key == "gradients" for criterion in exercise.criteria)
     trained = all(parameter.trained for own in run.parameters for parameter, _ in own.values())
     if exercise.needs and not compared and not trained:

@@ -66,15 +66,18 @@ class Explanation:
     uses_all: bool
 
 
-def recognise_signs(comparison: Comparison) -> tuple[Mistake, ...]:
-    """The known mistakes that show in something other than outputs."""
+def recognise_signs(comparison: Comparison, *, beside_results: bool = False) -> tuple[Mistake, ...]:
+    """The known mistakes that show in something other than outputs.
+
+    `beside_results`: only those that would show if all results were right, as what an error tells does not.
+    """
     run = comparison.run
     evidence = Evidence(
         cases=comparison.cases,
         parameters=tuple(p for name, (p, _) in run.parameters[0].items() if name not in run.adopted),
         loose=run.description.loose,
-        right=frozenset(i for i, agreeing in enumerate(comparison.right) if agreeing),
-        errors=tuple(outcome.error.message for outcome in run.outcomes if outcome.error),
+        right=frozenset(i for i, agreeing in enumerate(comparison.right) if agreeing or beside_results),
+        errors=() if beside_results else tuple(outcome.error.message for outcome in run.outcomes if outcome.error),
         changed=tuple(changed for changed in run.changed if changed is not None),
         starts=_starts(comparison),
         mappable=not run.adopted and all(answer is not None for answer in comparison.expected),

@@ -115,6 +115,7 @@ def _fitting(
         return fitting, readings
     complete = readings and right_answer(readings[0]) is not None
     unsaid = bool(reading.unsaid(run.parameters[telling], roles[telling]))
+    unsaid = unsaid or bool(readings and _untold(run, telling, readings[0][telling], roles[telling]))
     named = bool(readings) and not unsaid and _all_placed(run, telling, readings[0][telling])
     if named and not complete and _as_wide(readings[0][telling], roles[telling]):
         return [], readings  # the roles that are missing are nowhere
@@ -129,7 +130,13 @@ def _fitting(
 def _all_placed(run: Run, i: int, weights: Weights) -> bool:
     """Whether every number among the parameters of case i has a role."""
     held = sum(tensor.numel() for _, tensor in run.parameters[i].values())
-    return sum(tensor.numel() for tensor in weights.values()) >= held
+    return sum(tensor.numel() for tensor in weights.values() if tensor.requires_grad) >= held
+
+
+def _untold(run: Run, i: int, weights: Weights, roles: Roles) -> set[str]:
+    """The roles of case i that a reading gives made-up numbers, although some of the student's have no role in it."""
+    own = {name for name, tensor in weights.items() if name in roles and not tensor.requires_grad}
+    return own if own and not _all_placed(run, i, weights) else set()
 
 
 def _as_wide(weights: Weights, roles: Roles) -> bool:
@@ -225,6 +232,8 @@ def unread(comparison: Comparison) -> str:
     parameters, roles = run.parameters[0], exercise.roles(comparison.cases[0].build)
     if missing and not too_few(comparison):
         return f"I cannot tell which of your parameters are {role_names(run, missing)}"
+    if untold := _untold(run, 0, comparison.reading[0], roles):
+        return f"I cannot tell which of your parameters are {role_names(run, untold)}"
     unsaid = set() if missing else reading.unsaid(parameters, roles)
     return f"I cannot tell by their names which of your parameters are {role_names(run, unsaid)}" if unsaid else ""
 

@@ -169,9 +169,7 @@ def _called_how(comparison: Comparison, i: int) -> str:
 def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
     """What the first calls have shown: a changed input, a changed setting, or, if nothing else, another dtype."""
     run, sentences, changes = comparison.run, list[str](), False
-    for case, outcome, changed, expected in zip(
-        comparison.cases, run.outcomes, run.changed, comparison.expected, strict=True
-    ):
+    for case, outcome, changed in zip(comparison.cases, run.outcomes, run.changed, strict=True):
         keeps_dtype = case.single and case.dtype == "float64" and _has_floats(case)
         narrower = NARROW & {*outcome.dtypes} if keeps_dtype else set[str]()
         if changed and not changes:
@@ -181,23 +179,12 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
             sentences.append(f"{left} ({case.label})")
         if narrower and not before and not sentences:
             sentences.append(f"float64 in, {min(narrower)} out ({case.label})")
-        if (ids := _no_ids(outcome, expected)) and not before and not sentences:
-            sentences.append(f"what should be int64 is {ids} ({case.label})")
     return sentences
 
 
 def _setting_left(outcome: Outcome) -> str:
     """A setting that a call has left otherwise, as a sentence; "" where there is none."""
     return next((sentence for name, sentence in SETTINGS.items() if name in outcome.settings), "")
-
-
-def _no_ids(outcome: Outcome, expected: Any) -> str:
-    """The dtype of a part of the result that should be int64, as ids are, and is not; "" where there is none."""
-    if outcome.output is None or expected is None:
-        return ""
-    pairs = zip(outcome.dtypes, as_arrays(expected), strict=False)
-    found = next((dtype for dtype, right in pairs if right.dtype == np.int64 and dtype != "int64"), "")
-    return "floating-point" if found.startswith("float") else found  # which one is a matter of the default
 
 
 def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
