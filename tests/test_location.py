@@ -5,10 +5,12 @@ import math
 import pytest
 import torch
 
-from autograder import location, probe
+from autograder import location, options, probe
 from autograder.covering import Axis, Choice, covering
 from autograder.exercises import find
 from autograder.judge import judge
+from headroom import reference
+from tests.judged import judged
 
 AXES = (Axis("batch", most=4), Axis("tokens", long=70), Axis("width", most=5), Choice("mask", (None, "causal")))
 
@@ -107,3 +109,84 @@ def test_further_sizes_tell_what_is_a_condition_from_what_is_not():
     where = location.from_on("d_model", 3)
     there = [sizes for sizes in location.further(axes, where, []) if where.holds(sizes)]
     assert len(there) == location.MAX_TRIED and {1} < {sizes["n_tokens"] for sizes in there}
+
+
+# --- Options -------------------------------------------------------------------------------------------------------
+
+
+def unchanged_by_a_low_temperature(logits, temperature=1.0, top_k=None, top_p=1.0):
+    return reference.next_probabilities(logits, max(temperature, 1.0), top_k, top_p)
+
+
+def divided_after_the_softmax(logits, temperature=1.0, top_k=None, top_p=1.0):
+    """Of what the temperature does to the probabilities, the last division leaves nothing."""
+    return reference.next_probabilities(logits, 1.0, top_k, min(1.0, top_p * temperature))
+
+
+def all_for_a_top_k_of_1(logits, temperature=1.0, top_k=None, top_p=1.0):
+    return reference.next_probabilities(logits, temperature, None if top_k == 1 else top_k, top_p)
+
+
+def no_top_p_beside_top_k(logits, temperature=1.0, top_k=None, top_p=1.0):
+    return reference.next_probabilities(logits, temperature, top_k, top_p if top_k is None else 1.0)
+
+
+def two_at_least(logits, temperature=1.0, k=None, p=1.0):
+    """Of those that `p` leaves, which are seldom fewer; the options have names of its own."""
+    kept = reference.next_probabilities(logits, temperature, k, p)
+    two = reference.next_probabilities(logits, temperature, min(k or 2, 2), 1.0)
+    return two.where((kept > 0).sum(1, keepdim=True) < 2, kept) if p < 1 else kept
+
+
+def minus_ten_thousand(logits, temperature=1.0, top_k=None, top_p=1.0):
+    """Too little to hide what stands beside logits of -30,000: what is wrong has no option in common."""
+    right = reference.next_probabilities(logits, temperature, top_k, top_p)
+    return torch.full_like(right, 0.5) if logits.amax() < -1e4 or logits.amin() > 1e4 else right
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (unchanged_by_a_low_temperature, "only where `temperature` < 1"),
+        (divided_after_the_softmax, "only where `temperature` ≠ 1"),
+        (all_for_a_top_k_of_1, "only where `top_k` = 1."),
+        (no_top_p_beside_top_k, "only where `top_k` is given and `top_p` < 1"),
+        (two_at_least, "only where `p` < 1, in"),
+    ],
+)
+def test_a_verdict_says_at_which_options(answer, says, seed):
+    said = judged(find("next_probabilities"), answer, seed).headline
+    assert f"Of all values that were tried, it goes wrong {says}" in said
+    assert answer is two_at_least or "Only these cases" not in said, said
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_lies_in_the_numbers_is_said_of_no_option(seed):
+    said = judged(find("next_probabilities"), minus_ten_thousand, seed).headline
+    assert "cases agree" in said and "it goes wrong" not in said, said
+
+
+def test_a_call_that_leaves_options_out_has_their_defaults():
+    calls = [(None, 0.5), (None,), (None, 1.0, 3)]
+    assert options.read(calls, {1: 1.0, 2: None}) == [{1: 0.5, 2: None}, {1: 1.0, 2: None}, {1: 1.0, 2: 3}]
+    assert options.read(calls, {}) == [{}, {}, {}], "what is left out is not known"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda o: o[0] is not None, "k is given"),
+        (lambda o: o[0] is None, "k is not given"),
+        (lambda o: o[0] == 3, "k = 3"),
+        (lambda o: o[1] < 1, "p < 1"),
+        (lambda o: o[1] != 1, "p ≠ 1"),
+        (lambda o: o[2], "causal is True"),
+        (lambda o: o[0] is not None and o[1] > 1, "k is given and p > 1"),
+    ],
+)
+def test_what_holds_of_the_options_of_all_wrong_calls(wrong, words):
+    sets = [{0: k, 1: p, 2: causal} for k in (None, 3, 5) for p in (0.5, 1.0, 1.5) for causal in (True, False)]
+    kinds = list(options.simple(sets, {0: "k", 1: "p", 2: "causal"}, {1: 1.0}))
+    single, joined = options.fitting(kinds, sets, [bool(wrong(own)) for own in sets])
+    assert next(condition.words for condition in single or joined) == words

@@ -12,7 +12,7 @@ from autograder.exercise import Case
 from autograder.judging.asking import Description, Trial, call, describe
 from autograder.judging.comparing import Comparison, as_arrays, largest
 from autograder.judging.matching import compare
-from autograder.judging.observing import comparable
+from autograder.judging.narrowing import comparable
 from autograder.judging.repeating import Repetition
 
 MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not

@@ -17,18 +17,19 @@ from autograder.judging.comparing import (
     differing,
     largest,
     near,
-    off,
     reference,
     shapes,
 )
 from autograder.judging.depending import by_gradients
 from autograder.judging.matching import role_names, too_few, unread, unusual_sum
+from autograder.judging.narrowing import Narrowed, comparable, narrow, places
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
 
 MAX_CASES, MAX_KINDS = 2, 4  # cases of each kind in which is asked how the result depends on its inputs; kinds
 MAX_NUMBERS, MAX_LARGEST = 5_000, 99  # in the inputs of such a case: how many, and the largest of them
+MAX_LISTED = 4  # wrong cases beside what they have in common
 MANY_TO_ONE = 5  # parts that are nearly right, for each case that is not
 BY_LUCK = 0.2  # how likely it may be that cases that go wrong for another reason have, or lack, the same input
 KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtype is a matter of the default
@@ -36,21 +37,26 @@ KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtyp
 
 def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     """Say what can be seen of wrong results, the most telling first, as sentences without their ends."""
-    views = (_by_parameters, _by_shape, _almost, _with_and_without, _by_call)
-    by_chance = _by_chance(comparison)
-    sentences = by_chance + [sentence for view in views for sentence in view(comparison)]
+    by_chance, varies = _by_chance(comparison), bool(repetition.unsteady or repetition.conditions)
+    sentences = by_chance + [s for view in (_by_parameters, _by_shape, _almost) for s in view(comparison)]
+    with_and_without = _with_and_without(comparison)
+    narrowed = Narrowed() if by_chance or varies else narrow(comparison, closely=bool(with_and_without))
+    sentences += [narrowed.sentence] if narrowed.sentence else with_and_without
+    sentences += _by_call(comparison)
     if not by_chance:  # which breaks the relations and differs from call to call, as what is kept does
         sentences += _broken_relations(comparison) if not repetition.unsteady else []
         differing = (*repetition.unsteady.values(), *repetition.conditions)
         sentences += [capitalised(sentence) for sentence in differing][:1]
     labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
     only_these = f"Only these cases are wrong: {'; '.join(labels)}"
-    if len(labels) < len(comparison.cases) / 4:
+    few = MAX_LISTED if narrowed.sentence else len(labels)
+    if len(labels) < len(comparison.cases) / 4 and len(labels) <= few and not narrowed.closely:
         sentences.append(only_these)
     wrong_shape = any(
         outcome.output is not None and not comparison.run.fits(i) for i, outcome in enumerate(comparison.run.outcomes)
     )
-    sentences += relations.looks(_beside_expected(comparison), comparison.trial.exercise.parts, wrong_shape)
+    parts = comparison.trial.exercise.parts
+    sentences += relations.looks(_beside_expected(comparison), parts, wrong_shape)
     sentences += by_gradients(comparison)
     if not sentences and len(labels) <= len(comparison.cases) / 2:
         sentences.append(only_these)
@@ -61,20 +67,11 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
 
 def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[np.ndarray]]]:
     """Of every case in float64 with a result in the right shape: it, the right one, and where they differ."""
-    run, trial = comparison.run, comparison.trial
-    compared = []
+    run, compared = comparison.run, []
     for i in comparable(comparison):
         outputs, expected = run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
-        places = [off(trial, i, got, part) for got, part in zip(outputs, expected, strict=True)]
-        compared.append((outputs, expected, places))
+        compared.append((outputs, expected, places(comparison, i)))
     return compared
-
-
-def comparable(comparison: Comparison) -> list[int]:
-    """The cases in float64 with a result in the right shape."""
-    run, cases = comparison.run, comparison.cases
-    with_result = [i for i, answer in enumerate(comparison.expected) if answer and run.outcomes[i].output]
-    return [i for i in with_result if run.fits(i) and cases[i].dtype == "float64"]
 
 
 def _by_chance(comparison: Comparison) -> list[str]:
