@@ -383,6 +383,9 @@ def last_one_read_too(model, ids, n_tokens):
         written.append(new)
     model(new, cache)
     return torch.cat(written, 1)
+def all_for_a_top_k_of_1(logits, temperature=1.0, top_k=None, top_p=1.0):
+    """With a `top_k` of 1, scaling the logits changes nothing; with others it does, in right code too."""
+    return reference.next_probabilities(logits, temperature, None if top_k == 1 else top_k, top_p)
 
 
 @pytest.mark.parametrize(
@@ -432,6 +435,7 @@ def last_one_read_too(model, ids, n_tokens):
         ("sinusoidal_encoding", angles_in_half, "less than half of its values are off", "40 of 48"),
         ("greedy_decode", first_token_never_ends, "Where only the numbers of the result are wrong", "result is wrong"),
         ("train_one_pass", one_mean_of_losses, "The losses lack the first axis of the right one", "lacks"),
+        ("next_probabilities", all_for_a_top_k_of_1, "but is not (tried with `top_k` = 1).", "but is not."),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
         ("masked_attention", causal_without_padding, "depends on later tokens", "In effect"),
         ("patch", first_layer, "it goes wrong only where layer > 0.", "layer = last"),

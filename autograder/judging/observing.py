@@ -1,13 +1,13 @@
 """What can be seen of wrong results that nothing explains: by inputs, relations and sizes, and on the way to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import reading, relations
+from autograder import options, reading, relations
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import leaf
 from autograder.judging.comparing import (
@@ -22,7 +22,7 @@ from autograder.judging.comparing import (
 )
 from autograder.judging.depending import by_gradients
 from autograder.judging.matching import role_names, too_few, unread, unusual_sum
-from autograder.judging.narrowing import Narrowed, comparable, narrow, places
+from autograder.judging.narrowing import Narrowed, comparable, narrow, options_of, places
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
@@ -223,7 +223,7 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         return []
     requests = [run.request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in tried]
     replies = trial.replies({"do": "look", "cases": requests}, len(requests))
-    broken, kept = dict[tuple[bool, str], int](), set[str]()
+    broken, kept = dict[tuple[bool, str], list[int]](), set[str]()  # in which cases
     where = ", in the cases that are wrong" if any(comparison.right) else ""
     for (i, relation, must_hold), reply in zip(tried, replies, strict=True):
         words = relation.words + where if relation.changes else relation.words
@@ -235,12 +235,52 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         holds = [(relations.of_part(words, name), held) for name, held, must in parts if must]
         for said in {said for said, held in holds if held is False}:
             key = relation.weak, said
-            broken[key] = broken.get(key, 0) + 1
+            broken.setdefault(key, []).append(i)
         if relation.changes:  # that nothing changes is said only if it is so everywhere
             kept |= {said for said, held in holds if held is not False}
-    often = [key for key, count in broken.items() if count > 1 and key[1] not in kept]
+    often = [key for key, those in broken.items() if len(those) > 1 and key[1] not in kept]
     any_numbers = bool(_by_parameters(comparison))  # those that no role has were drawn as if they had one
-    return [words for weak, words in sorted(often, key=lambda key: key[0]) if not (weak and any_numbers)]
+    said = [key for key in sorted(often, key=lambda key: key[0]) if not (key[0] and any_numbers)]
+    return [words for key in said if (words := _with_options(comparison, key[1], broken[key]))]
+
+
+def _with_options(comparison: Comparison, words: str, those: Sequence[int]) -> str:
+    """What is said of a relation that some cases break, with the option on which it depends; "" where that is unclear.
+
+    The right answer may have the relation only because of an option: with a `top_k` of 1, scaling changes nothing.
+    """
+    sets, names = options_of(comparison)
+    if not names:
+        return words
+    kinds = {_kind(comparison.cases[i], names) for i in those}
+    alike = [i for i in _relatable(comparison) if _kind(comparison.cases[i], names) in kinds]
+    must_hold = {i: held for i in alike if (held := _must_hold(comparison, i, words)) is not None}
+    if all(must_hold.values()):
+        return words
+    for n, name in names.items():
+        value = sets[those[0]][n]
+        with_it = [held for i, held in must_hold.items() if sets[i][n] == value]
+        if with_it and all(with_it) and all(sets[i][n] == value for i in those):
+            return f"{words} (tried with {name} = {options.shown(value)})"
+    return ""
+
+
+def _must_hold(comparison: Comparison, i: int, words: str) -> bool | None:
+    """Whether the right answer to case i has the relation of which these are the words; None if it cannot be asked.
+
+    What says that something changes is as it is: it is said of the wrong cases.
+    """
+    trial, run = comparison.trial, comparison.run
+    inputs, weights = trial.cases[i].inputs, _any_weights(comparison, i)
+    before = _right_answer(comparison, i, inputs, weights)
+    for relation in relations.relations(inputs, {n: run.input_name(n) for n in range(len(inputs))}):
+        names = trial.exercise.parts if before and len(before) > 1 else ("",)
+        for n, name in enumerate(names):
+            if before is None or relation.changes or relations.of_part(relation.words, name) != words:
+                continue
+            after = _right_answer(comparison, i, relation.inputs, weights)
+            return None if after is None else relation.holds(before, after)[n]
+    return None
 
 
 def _to_relate(comparison: Comparison) -> list[int]:
@@ -248,18 +288,29 @@ def _to_relate(comparison: Comparison) -> list[int]:
     outcomes, cases = comparison.run.outcomes, comparison.cases
     usable = [
         i
-        for i, case in enumerate(cases)
-        if case.dtype == "float64" and case.steps is None and not comparison.right[i] and not _huge(case)
-        if outcomes[i].output is not None and all(np.isfinite(part).all() for part in outcomes[i].output or ())
+        for i in _relatable(comparison)
+        if not comparison.right[i] and outcomes[i].output is not None
+        if all(np.isfinite(part).all() for part in outcomes[i].output or ())
     ]
     usable.sort(key=lambda i: (min(_sides(cases[i]), default=0) < 2, -len(set(_sides(cases[i])))))
-    kinds = dict[tuple[int, ...], list[int]]()  # by axes: of the first input, and of masks, where there are any
+    kinds = dict[tuple[int, ...], list[int]]()
     for i in usable:
-        given = cases[i].inputs
-        masks = (value for value in given if value is None or (isinstance(value, np.ndarray) and value.dtype == bool))
-        of_masks = (0 if mask is None else mask.ndim for mask in masks)
-        kinds.setdefault((np.ndim(given[0]) if isinstance(given[0], np.ndarray) else 0, *of_masks), []).append(i)
+        kinds.setdefault(_kind(cases[i]), []).append(i)
     return [i for alike in list(kinds.values())[:MAX_KINDS] for i in alike[:MAX_CASES]]
+
+
+def _relatable(comparison: Comparison) -> list[int]:
+    """The cases whose inputs can be changed."""
+    cases = enumerate(comparison.cases)
+    return [i for i, case in cases if case.dtype == "float64" and case.steps is None and not _huge(case)]
+
+
+def _kind(case: Case, besides: Collection[int] = ()) -> tuple[int, ...]:
+    """The axes of the first input, and of masks, where there are any, `besides` those at some places."""
+    given = [value for n, value in enumerate(case.inputs) if n not in besides]
+    masks = (value for value in given if value is None or (isinstance(value, np.ndarray) and value.dtype == bool))
+    of_masks = (0 if mask is None else mask.ndim for mask in masks)
+    return (np.ndim(given[0]) if given and isinstance(given[0], np.ndarray) else 0, *of_masks)
 
 
 def _huge(case: Case) -> bool:
