@@ -123,17 +123,17 @@ def hidden_apart(cases: list[Case]) -> bool:
     """Whether each hidden case can be told from all visible ones without looking at the numbers of its arrays."""
     told: dict[bool, set[str]] = {True: set(), False: set()}
     for case in cases:
-        told[case.visible].add(repr(_without_numbers((case.build, case.inputs))))
+        told[case.visible].add(repr(without_numbers((case.build, case.inputs))))
     return told[True].isdisjoint(told[False])
 
 
-def _without_numbers(value: Any) -> Any:
+def without_numbers(value: Any) -> Any:
     """The same with shapes in place of arrays."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind, value.shape
     if isinstance(value, (tuple, list)):
-        return [_without_numbers(item) for item in value]
-    return {key: _without_numbers(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [without_numbers(item) for item in value]
+    return {key: without_numbers(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _with_rows(case: Case) -> Iterator[int]:

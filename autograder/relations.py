@@ -16,6 +16,7 @@ import numpy as np
 Arrays = tuple[np.ndarray, ...]
 Inputs = tuple[Any, ...]
 SAME, OTHER = 1e-7, 1e-4  # relative: up to which two results are the same, and from which they are not
+NEARLY_ALL = 0.8  # of the values of a result
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,10 @@ def _reshapings(several: set[int]) -> Iterator[tuple[str, Callable[..., Any], Ca
 
 
 def looks(
-    pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]], parts: Sequence[str], wrong_shape: bool = False
+    pairs: Sequence[tuple[Arrays, Arrays, Sequence[np.ndarray]]],
+    parts: Sequence[str],
+    wrong_shape: bool = False,
+    steady: Callable[[float], bool] = lambda least: True,
 ) -> Iterator[str]:
     """What can be said of wrong results, each as a sentence without its end; nothing, often.
 
@@ -259,6 +263,7 @@ def looks(
             they differ.
         parts: their names, where there are several.
         wrong_shape: whether there are results of another shape besides.
+        steady: whether more than a share differs when numbers are drawn anew, or, if that is 0, the same places.
     """
     wrong = [pair for pair in pairs if any(off.any() for off in pair[2])]
     if len(wrong) < 2:
@@ -273,10 +278,15 @@ def looks(
         name = parts[n] if len(parts) > 1 else "the result"
         if len(those) > 1:
             numbers, be = ("only the numbers of ", "are") if wrong_shape else ("", _be([name]))
-            yield from _of_part(name, those, f"Where {numbers}{name} {be} wrong")
+            yield from _of_part(name, those, f"Where {numbers}{name} {be} wrong", steady)
 
 
-def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> Iterator[str]:
+def _of_part(
+    name: str,
+    those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    where_wrong: str,
+    steady: Callable[[float], bool],
+) -> Iterator[str]:
     """The same of one part, over all cases where it is wrong: (got, expected, off). `where_wrong`: in words."""
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
@@ -299,8 +309,13 @@ def _of_part(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray
         yield pattern
     else:
         share = [float(off.mean()) for _, _, off in those]
-        which = "every value is" if min(share) == 1 else "nearly every value is" if min(share) > 0.8 else ""
-        which = which or ("less than half of its values are" if max(share) < 0.5 else "")
+        which = ""
+        if min(share) == 1:
+            which = "every value is"
+        elif min(share) > NEARLY_ALL:
+            which = "nearly every value is" if steady(NEARLY_ALL) else ""
+        elif max(share) < 0.5:
+            which = "less than half of its values are" if steady(0.0) else ""
         far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
         if near or (which and any(e.ndim for _, e, _ in those)):

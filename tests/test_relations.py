@@ -186,3 +186,16 @@ def test_rows_that_follow_from_the_right_ones_are_told_how(words: str) -> None:
     assert f"Where the result is wrong, each row is {words}" in [*looks(pairs, ())]
     other = [((got + rng.normal(size=got[0].shape),), e, off) for (got,), e, off in pairs]
     assert not any("each row is" in sentence for sentence in looks(other, ()))
+@pytest.mark.parametrize(
+    ("places", "words", "asked"),
+    [
+        (np.arange(12).reshape(3, 4) % 7 == 1, "less than half of its values are off", 0),
+        (np.arange(12).reshape(3, 4) != 5, "nearly every value is off", 0.8),
+    ],
+)
+def test_how_much_is_off_is_said_where_it_is_so_in_all_draws(places, words, asked):
+    right = [np.random.default_rng(n).normal(size=(3, 4)) for n in range(2)]
+    pairs = [((e + places * right[0] ** 2,), (e,), (places,)) for e in right]
+    assert list(looks(pairs, (), steady=lambda least: least == asked)) == [f"Where the result is wrong, {words}"]
+    assert list(looks(pairs, (), wrong_shape=True)) == [f"Where only the numbers of the result are wrong, {words}"]
+    assert list(looks(pairs, (), steady=lambda least: False)) == []

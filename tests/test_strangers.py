@@ -372,7 +372,11 @@ def dropped_at_random(q, k, v, mask=None):
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
-        ("scaled_dot_product_attention", dropped_at_random, "Your code draws random numbers. Where output is wrong"),
+        (
+            "scaled_dot_product_attention",
+            dropped_at_random,
+            "Your code draws random numbers. Each row of weights should",
+        ),
         ("SwiGLU", DownIsUp, "Your parameters hold 132 numbers in all, those of the definition 198"),
         ("FeedForward", OneBiasForAll, "numbers in all, those of the definition"),
         ("generate", sampled, "it draws random numbers"),

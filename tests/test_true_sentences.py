@@ -388,6 +388,13 @@ def all_for_a_top_k_of_1(logits, temperature=1.0, top_k=None, top_p=1.0):
     return reference.next_probabilities(logits, temperature, None if top_k == 1 else top_k, top_p)
 
 
+def as_likely_as_the_likeliest(logits, temperature=1.0, top_k=None, top_p=1.0):
+    """How many values are off depends on the logits."""
+    p = reference.next_probabilities(logits, temperature, top_k)
+    kept = p * (p >= (1 - top_p) * p.amax(-1, keepdim=True)) if top_p < 1 else p
+    return kept / kept.sum(-1, keepdim=True)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [
@@ -433,9 +440,10 @@ def all_for_a_top_k_of_1(logits, temperature=1.0, top_k=None, top_p=1.0):
         ("scaled_dot_product_attention", up_to_50, "should not change weights, but does", "but do."),
         ("shifted_cross_entropy", loss_in_bfloat16, "of the largest value at most", "nothing depends on"),
         ("sinusoidal_encoding", angles_in_half, "less than half of its values are off", "40 of 48"),
-        ("greedy_decode", first_token_never_ends, "Where only the numbers of the result are wrong", "result is wrong"),
+        ("greedy_decode", first_token_never_ends, "The shape of the result is (3, 8) where", "of its values are off"),
         ("train_one_pass", one_mean_of_losses, "The losses lack the first axis of the right one", "lacks"),
         ("next_probabilities", all_for_a_top_k_of_1, "but is not (tried with `top_k` = 1).", "but is not."),
+        ("next_probabilities", as_likely_as_the_likeliest, "goes wrong only where `top_p` < 1, in", "of its values"),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
         ("masked_attention", causal_without_padding, "depends on later tokens", "In effect"),
         ("patch", first_layer, "it goes wrong only where layer > 0.", "layer = last"),

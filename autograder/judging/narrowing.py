@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autograder import options, probe
-from autograder.exercise import Case, Exercise
+from autograder.exercise import Case, Exercise, without_numbers
 from autograder.judging.asking import Description, Trial, call, describe
 from autograder.judging.comparing import Comparison, as_arrays, off
 from autograder.judging.matching import compare
@@ -55,6 +55,28 @@ def drawn_anew(trial: Trial) -> list[Case | None]:
     return [None if case.visible or case.once else case for case in cases]
 
 
+def as_far_off(comparison: Comparison, least: float) -> bool:
+    """Whether as much is off when numbers are drawn anew; not where that is not tried.
+
+    More than a share of at least so much in each part that is wrong; where that is 0, at the same places.
+    """
+    wrong = [i for i in comparable(comparison) if not comparison.right[i]]
+    if all(case.build is None and {*map(type, case.inputs)} <= {*options.PLAIN} for case in comparison.cases):
+        return True  # nothing is drawn
+    fresh = drawn_anew(comparison.trial)
+    again = ((i, case) for i, case in enumerate(fresh) if case and i in wrong)
+    pairs = [(i, case) for i, case in again if _outline(case) == _outline(comparison.cases[i])]
+    others = compared(comparison.trial, [case for _, case in pairs]) if pairs else None
+    if others is None or len(comparable(others)) < len(pairs):
+        return False
+    beside = [
+        pair for n, (i, _) in enumerate(pairs) for pair in zip(places(comparison, i), places(others, n), strict=True)
+    ]
+    if least:
+        return all(new.mean() > least for old, new in beside if old.any())
+    return all(np.array_equal(old, new) for old, new in beside)
+
+
 def places(comparison: Comparison, i: int) -> list[np.ndarray]:
     """Where each part of the result of case i is off."""
     outputs, expected = comparison.run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
@@ -66,6 +88,10 @@ def comparable(comparison: Comparison) -> list[int]:
     run, cases = comparison.run, comparison.cases
     with_result = [i for i, answer in enumerate(comparison.expected) if answer and run.outcomes[i].output]
     return [i for i in with_result if run.fits(i) and cases[i].dtype == "float64"]
+
+
+def _outline(case: Case) -> Any:
+    return without_numbers((case.build, case.inputs))
 
 
 def compared(trial: Trial, cases: Sequence[Case]) -> Comparison | None:

@@ -1,5 +1,6 @@
 """What can be seen of wrong results that nothing explains: by inputs, relations and sizes, and on the way to them."""
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from autograder.judging.comparing import (
 )
 from autograder.judging.depending import by_gradients
 from autograder.judging.matching import role_names, too_few, unread, unusual_sum
-from autograder.judging.narrowing import Narrowed, comparable, narrow, options_of, places
+from autograder.judging.narrowing import Narrowed, as_far_off, comparable, narrow, options_of, places
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import Arrays
 from autograder.judging.wording import capitalised
@@ -55,8 +56,9 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     wrong_shape = any(
         outcome.output is not None and not comparison.run.fits(i) for i, outcome in enumerate(comparison.run.outcomes)
     )
+    steady = functools.partial(as_far_off, comparison)
     parts = comparison.trial.exercise.parts
-    sentences += relations.looks(_beside_expected(comparison), parts, wrong_shape)
+    sentences += relations.looks(_beside_expected(comparison), parts, wrong_shape, steady)
     sentences += by_gradients(comparison)
     if not sentences and len(labels) <= len(comparison.cases) / 2:
         sentences.append(only_these)
