@@ -3,6 +3,7 @@
 import functools
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -393,6 +394,13 @@ def as_likely_as_the_likeliest(logits, temperature=1.0, top_k=None, top_p=1.0):
     p = reference.next_probabilities(logits, temperature, top_k)
     kept = p * (p >= (1 - top_p) * p.amax(-1, keepdim=True)) if top_p < 1 else p
     return kept / kept.sum(-1, keepdim=True)
+def dropped_out(q, k):
+    """PyTorch's random numbers: the same at each of the probe's calls, and others where q lies otherwise in memory."""
+    return nn.functional.dropout(q, 0.1) @ k.mT / q.shape[-1] ** 0.5
+
+
+def drawn_by_numpy(q, k):
+    return q @ k.mT / q.shape[-1] ** 0.5 + 0.1 * float(np.random.normal())
 
 
 @pytest.mark.parametrize(
@@ -444,6 +452,8 @@ def as_likely_as_the_likeliest(logits, temperature=1.0, top_k=None, top_p=1.0):
         ("train_one_pass", one_mean_of_losses, "The losses lack the first axis of the right one", "lacks"),
         ("next_probabilities", all_for_a_top_k_of_1, "but is not (tried with `top_k` = 1).", "but is not."),
         ("next_probabilities", as_likely_as_the_likeliest, "goes wrong only where `top_p` < 1, in", "of its values"),
+        ("attention_scores", dropped_out, "a different result each time: it draws random numbers", "not contiguous"),
+        ("attention_scores", drawn_by_numpy, "called again, it gives a different result each", "something is kept"),
         ("masked_attention", rows_of_padding_too, 'weight 0, in the cases of "no query sees padding', "weight 0 ·"),
         ("masked_attention", causal_without_padding, "depends on later tokens", "In effect"),
         ("patch", first_layer, "it goes wrong only where layer > 0.", "layer = last"),

@@ -1,5 +1,6 @@
 """The same calls once more, under conditions that must not matter: what differs then is noted as a sentence."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,7 +64,7 @@ def repeat(comparison: Comparison) -> Repetition:
         return Repetition({})
     back, found = order[::-1], Repetition({})
     looks: dict[str, Look] = {
-        "all at once": look(comparison, back, order, training=True, strided=True, shared=True),
+        "all at once": look(comparison, back, order, training=True, strided=True, shared=True, drawn=True),
         "largest first": with_other_weights_first(comparison, look(comparison, back, training=True, shared=True)),
     }
     of_torch = comparison.trial.exercise.library == "torch"
@@ -120,12 +121,14 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
         "back": look(comparison, back, shared=True),
         "strided": look(comparison, order, strided=True),
         "training": look(comparison, order, training=True),
+        "once more": look(comparison, order, drawn=True),
+        "twice more": look(comparison, order),
     }
     cases, made = comparison.cases, Looks(comparison, looks)
-    unsteady, conditions = dict[int, str](), list[str]()
     again = made.differing("there and back")
     draws = any("random numbers" in outcome.settings for _, outcome in made.seen("there and back"))
-    unlike = again | made.differing("back") | again
+    unsteady, conditions = _at_every_call(comparison, made, draws), list[str]()
+    unlike = {} if unsteady else again | made.differing("back") | again  # else no other condition need be the reason
     singly = next((i for i in unlike if cases[i].steps is None), None)
     called_again = "called after other calls" if singly is None else _called_how(comparison, singly)
     for i, error in unlike.items():
@@ -139,13 +142,29 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
         unsteady[i] = f"{what} ({cases[i].label})"
     # Each text by itself is right: what two in turn show is a matter of the contract.
     conditions += [unsteady.pop(i) for i in list(unsteady) if cases[i].steps is not None][:1]
-    alone = not again  # what is kept from call to call shows in the others, too
+    alone = not again and not unsteady  # what is kept from call to call shows in the others, too
     for i, error in made.differing("strided").items() if alone else ():
         how = "where an input is not contiguous in memory, as a transposed one is, it"
         conditions.append(f"{how} {difference(error)} ({cases[i].label})")
     in_training = made.differing("training") if alone else {}
     conditions += [f"in training mode it {difference(error)} ({cases[i].label})" for i, error in in_training.items()]
     return Repetition(unsteady, tuple(conditions), bool(in_training))
+
+
+def _at_every_call(comparison: Comparison, made: Looks, draws: bool) -> dict[int, str]:
+    """The cases that give another result at every call, just as it was made before, each with a sentence.
+
+    What is random in PyTorch is the same at every call that the probe makes, but where it has drawn some before.
+    """
+    first, twice, sentences = comparison.run.outcomes, dict(made.seen("twice more")), dict[int, str]()
+    for i, once in made.seen("once more"):
+        results = [outcome.output for outcome in (first[i], once, twice[i])]
+        pairs = [(a, b) for a, b in itertools.combinations(results, 2) if a is not None and b is not None]
+        unlike = [not same(comparison, i, b, a) for a, b in pairs]
+        if len(pairs) == 3 and (all(unlike) or (draws and unlike == [True, False, True])):
+            why = ": it draws random numbers" if draws else ""
+            sentences[i] = f"called again, it gives a different result each time{why} ({comparison.cases[i].label})"
+    return sentences
 
 
 def _called_how(comparison: Comparison, i: int) -> str:

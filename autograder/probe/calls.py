@@ -146,9 +146,9 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
         objects: those built so far, by their arguments.
         how: `"shared"`: one object for all cases that are built alike, or one function, call after call, with the same
             arrays and tensors filled anew, but for a case that wants new ones, `"anew"`; `"training"`: in training
-            mode, where a case does not say itself; `"strided"`: inputs that are not contiguous in memory; `"device"`:
-            the object and its inputs moved there after a first call; `"default"`: PyTorch's default dtype, else that
-            of the case.
+            mode, where a case does not say itself; `"strided"`: inputs that are not contiguous in memory; `"drawn"`:
+            PyTorch's random numbers are others than at the first call; `"device"`: the object and its inputs moved
+            there after a first call; `"default"`: PyTorch's default dtype, else that of the case.
 
     Returns:
         what is replied of a result; also which input, parameter and settings the call has changed, and whether what an
@@ -192,6 +192,8 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     used = "build" in case and not call.training  # as a trained model is: without gradients
     given = {n: torch.as_tensor(v).clone() for n, v in enumerate(inputs) if isinstance(v, torch.Tensor | np.ndarray)}
     with torch.set_grad_enabled(not used):
+        if how.get("drawn"):
+            torch.rand(1, dtype=torch.float32)
         before = settings()
         output = _called(call, inputs, weights, case)
         left = differing(before)
