@@ -5,7 +5,7 @@ A course defines them (see `autograder.course`). The judge reads them; the probe
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ Turn = tuple[Tensor, Any]  # of one call of several made in turns: its output, a
 Shape = tuple[Any, ...]  # of one tensor, its sizes; of several, the shape of each
 Inputs = tuple[Any, ...]  # the positional arguments of a call
 Build = tuple[Any, ...]  # the positional arguments of a constructor
+Call = Callable[[Sequence[Inputs]], list[Any]]  # has the student's code called; a result is None if it is no array
 
 FINITELY = "finitely"  # switched on with a mistake: where infinity stands in the steps, a finite number does
 
@@ -354,12 +355,11 @@ class Exercise:
         returns: the result in words, with its shape.
         shape: of the right answer to a case; where several tensors are returned, the shape of each.
         parts: their names, where several tensors are returned.
-        cases: makes the cases that show something special; the visible ones always the same, the hidden ones from the
-            generator.
+        cases: makes those that show something special; visible ones always the same, hidden ones from the generator.
         axes: the sizes that a case may have; `covering` says which of them are tried besides.
         drawn: a hidden case of such sizes. Its label needs no sizes: they are added.
-        reference: the right answer: (build, inputs, weights by role) → output. None where there is no single one,
-            and every criterion measures.
+        reference: the right answer: (build, inputs, weights by role) → output; None where every criterion measures.
+        remarks: where there is none, what is said of results that a criterion refuses: (cases, outputs, call) → text.
         varied: the right answer over named steps that mistakes change, where these are not `steps`: such as one call of
             several, or what is too long to be searched.
         variation: the right answer with mistakes switched on, where they are not written as changes of steps:
@@ -393,6 +393,7 @@ class Exercise:
     cases: Callable[[np.random.Generator], list[Case]]
     # The first argument is the case's `build`: None where the target is a function.
     reference: Callable[[Any, Inputs, Weights], Answer | Turn] | None
+    remarks: Callable[[tuple[Case, ...], tuple[Any, ...], Call], str] | None = None
     varied: Callable[..., Any] | None = None
     variation: Callable[[Any, Inputs, Weights, frozenset[str]], Answer | Turn] | None = None
     axes: tuple[Declared, ...] = ()

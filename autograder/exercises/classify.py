@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from autograder.exercise import Case, Criterion, Exercise
+from autograder.exercise import Call, Case, Criterion, Exercise
+from autograder.exercises import digits_tried, misread
 from autograder.exercises.data import unseen_digits
 
 DRAWN = 900  # of the judge's 1,000 digits: so many that the draw moves the accuracy by a few tenths of a point
 ALONE = 12  # of them, asked about once more
-MOVES = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
 
 
 def cases(rng: np.random.Generator) -> list[Case]:
@@ -20,9 +20,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
     the same ones at every check, so that no luck is in it.
     """
     images, labels = unseen_digits()
-    images = np.stack([np.roll(image, MOVES[i % len(MOVES)], (0, 1)) for i, image in enumerate(images)])
     chosen = rng.choice(len(images), DRAWN, replace=False)
-    images = images[chosen] * rng.uniform(0.85, 1.0, (DRAWN, 1, 1)).astype(np.float32)
+    images = digits_tried.moved(images)[chosen] * digits_tried.paler(rng, DRAWN)
     labels = labels[chosen]
 
     def case(label: str, part: slice) -> Case:
@@ -31,41 +30,60 @@ def cases(rng: np.random.Generator) -> list[Case]:
     return [case(f"{DRAWN} digits", slice(DRAWN)), *(case(f"digit {i} alone", slice(i, i + 1)) for i in range(ALONE))]
 
 
-def _read_right(cases: tuple[Case, ...], outputs: tuple[np.ndarray | None, ...]) -> tuple[int, float, str]:
-    """How many digits are read right, the share of those alone that are read as among the others, and a sentence that
-    says what stands out."""
-    if any(o is None or o.shape != (len(c.answer), 10) for c, o in zip(cases, outputs, strict=True)):
+Cases = tuple[Case, ...]
+Outputs = tuple[np.ndarray | None, ...]
+
+
+def _read_right(cases: Cases, outputs: Outputs) -> tuple[int, float, str]:
+    """How many digits are read right, the share of those alone that are read as among the others, and a note.
+
+    A digit alone is read by its ten logits where the batch axis is missing, too: another criterion is about the shape.
+    """
+    among, *alone = outputs
+    if among is None or among.shape != (DRAWN, 10):
         return 0, 0.0, "there are no logits of ten classes for every digit"
-    logits, *alone = (np.asarray(output, dtype=float) for output in outputs)
-    if not all(np.isfinite(some).all() for some in (logits, *alone)):
+    if any(own is None or own.shape not in ((1, 10), (10,)) for own in alone):
+        return 0, 0.0, "there are no logits of ten classes for a digit alone"
+    if (logits := _logits(outputs)) is None:
         return 0, 0.0, "the logits hold NaN or infinity"
-    labels, read = cases[0].answer, logits.argmax(1)
+    among, alone = logits
+    read, labels = among.argmax(1), cases[0].answer
     right = int((read == labels).sum())
-    same = float(np.mean([scores.argmax() == among for scores, among in zip(alone, read, strict=False)]))
-    note = f"{1000 * right // len(labels) / 10:.1f} % of {len(labels)} digits are read right"  # never rounded up
-    if len(set(read.tolist())) == 1:
-        note += f": every digit is called a {read[0]}"
-    elif (off := next((k for k in range(1, 10) if ((read - k) % 10 == labels).mean() > 0.5), None)) is not None:
-        note += f": a 0 is called a {off}, so the logits do not stand in the order of the labels"
-    elif (logits.argmin(1) == labels).mean() > 0.5:
-        note += ", and most have their lowest logit at the right class"
-    elif right < 0.2 * len(labels):
-        note += ", which is guessing: was this model trained, and to the end?"
-    elif same < 1:
-        note += f", but {round(ALONE * (1 - same))} of {ALONE} are read otherwise when they come alone"
-    return right, same, note
+    same = float(np.mean(alone.argmax(1) == read[:ALONE]))
+    return right, same, f"{misread.percent(right / DRAWN)} of {DRAWN} digits are read right"
+
+
+def _logits(outputs: Outputs) -> tuple[np.ndarray, np.ndarray] | None:
+    """The logits of all digits, and of those alone; None where some are missing, or no numbers."""
+    among, *alone = outputs
+    if among is None or among.shape != (DRAWN, 10) or any(own is None or own.size != 10 for own in alone):
+        return None
+    both = np.asarray(among, dtype=float), np.stack([np.asarray(own, dtype=float).reshape(10) for own in alone])
+    return both if all(np.isfinite(some).all() for some in both) else None
 
 
 LEVELS = (90, 95, 97)
 
 
-def _at_least(percent: int) -> Callable[[tuple[Case, ...], tuple[Any, ...]], tuple[bool, str]]:
-    def measure(cases: tuple[Case, ...], outputs: tuple[Any, ...]) -> tuple[bool, str]:
+def _at_least(percent: int) -> Callable[[Cases, tuple[Any, ...]], tuple[bool, str]]:
+    def measure(cases: Cases, outputs: tuple[Any, ...]) -> tuple[bool, str]:
         right, same, note = _read_right(cases, outputs)
-        holds = 100 * right >= percent * DRAWN and 100 * same >= percent
-        return holds, note if percent == LEVELS[0] or not holds else ""
+        enough = 100 * right >= percent * DRAWN
+        if enough and 100 * same < percent:
+            return False, f"{note}, but {misread.otherwise_alone(round(ALONE * (1 - same)), ALONE)}"
+        return enough, note if percent == LEVELS[0] or not enough else ""
 
     return measure
+
+
+def _remarks(cases: Cases, outputs: tuple[Any, ...], call: Call) -> str:
+    """What stands out in the results, and, where that explains nothing, what other images show."""
+    if (logits := _logits(outputs)) is None:
+        return ""
+    note = _read_right(cases, outputs)[-1]
+    clause, explained = misread.stands_out(*logits, cases[0].answer)
+    more = "" if explained else digits_tried.remarks(cases[0].inputs[0], cases[0].answer, logits[0], call)
+    return f"{note}{clause}. {more}" if more else f"{note}{clause}"
 
 
 CLASSIFY = Exercise(
@@ -81,5 +99,6 @@ CLASSIFY = Exercise(
     mistakes=(),
     cases=cases,
     reference=None,
+    remarks=_remarks,
     seconds=30.0,
 )

@@ -18,6 +18,7 @@ from autograder.judging.observing import follow_stages, observe
 from autograder.judging.repeating import Repetition
 from autograder.judging.replies import StudentError
 from autograder.judging.responding import hands_back_inputs
+from autograder.judging.trying import remarks
 from autograder.judging.wording import capitalised, error_lines, gist, in_place_of_result
 from autograder.verdict import Difference, Picture, Result, Verdict, not_judged
 
@@ -123,7 +124,14 @@ def _headline(grounds: Grounds, results: Sequence[Result], mistakes: tuple[Mista
     headline = _how_many_agree(grounds, results, mistakes)
     raised = _raised(errors) if errors else ""
     if comparison.trial.exercise.reference is None:
-        return f"{len(errors)} of {len(comparison.run.outcomes)} calls {raised}" if errors else headline
+        if errors:
+            return f"{len(errors)} of {len(comparison.run.outcomes)} calls {raised}"
+        both = zip(comparison.trial.exercise.criteria, results, strict=True)
+        refused = next((result.note for criterion, result in both if criterion.measure and not result.holds), "")
+        if not refused or misshapen(comparison) or repetition.unsteady:
+            return headline
+        more = remarks(comparison) or refused
+        return more if headline == refused else f"{headline}. {capitalised(more)}"
     if errors:
         headline += f" {len(errors)} {raised}"
     if mistakes:

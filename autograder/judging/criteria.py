@@ -11,6 +11,7 @@ from autograder.judging.explaining import RAISES, Cause, recognise_signs
 from autograder.judging.matching import role_names, too_few, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response
+from autograder.judging.trying import shown
 from autograder.judging.wording import as_code, gist, in_place_of_result, trouble, with_article
 from autograder.verdict import Result
 
@@ -127,11 +128,9 @@ def _measured(comparison: Comparison, criterion: Criterion) -> tuple[bool, str]:
     """What a criterion measures from the student's outputs."""
     assert criterion.measure is not None
     exercise = comparison.trial.exercise
-    several = bool(exercise.parts)
-    outputs = [outcome.output for outcome in comparison.run.outcomes]
-    shown = tuple(output if output is None or several else output[0] for output in outputs)
+    outputs = shown(comparison, [outcome.output for outcome in comparison.run.outcomes])
     try:
-        return criterion.measure(comparison.cases, shown)
+        return criterion.measure(comparison.cases, tuple(outputs))
     except Exception:  # results may have any shape, and be any numbers
         return False, f"cannot be measured: it should return {exercise.returns}"
 
