@@ -266,9 +266,13 @@ def something_besides(here: Place) -> Iterator[Edit]:
         for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):
             by = App("power", (Var(name), exponent))
             words = f"{spoken} {is_} also {'divided' if function == 'divide' else 'multiplied'} by {formula(by)}{of}"
+            if _is_normalised(here):  # whose scale matters as much as ε does
+                words = f"ε is {'larger' if function == 'divide' else 'smaller'} than it should be{of}"
             yield here.edit(App(function, (here.term, by)), words, 1.6, "scaled", function, name, exponent)
     for factor in FACTORS:
         words, cost = f"{spoken} {is_} also multiplied by {number(factor)}{of}", 1.7
+        if _is_normalised(here) and factor > 0:
+            words = f"ε is {'larger' if factor < 1 else 'smaller'} than it should be{of}"
         if factor == -1.0:
             words, cost = f"{spoken} {'have' if is_ == 'are' else 'has'} the opposite sign{of}", 1.0
         yield here.edit(App("multiply", (here.term, factor)), words, cost, "scaled", factor)
@@ -280,6 +284,14 @@ def something_besides(here: Place) -> Iterator[Edit]:
         for function in ("multiply_by_mask", "shares_of_visible"):
             words = f"{spoken} {here.say.done(VERBS[function], named)}{of}"
             yield here.edit(App(function, (here.term, Var(name))), words, 1.5, function)
+
+
+def _is_normalised(here: Place) -> bool:
+    """Whether a term is what a normalisation is of, and nothing else."""
+    outer = here.whole
+    for i in here.path[:-1]:
+        outer = outer.arguments[i]
+    return bool(here.path) and getattr(outer, "function", "").startswith("normalise")
 
 
 RULES: tuple[Callable[[Place], Iterator[Edit]], ...] = (

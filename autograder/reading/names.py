@@ -77,6 +77,8 @@ def four_maps(parameters: dict[str, tuple[Parameter, Tensor]], build: Build) -> 
     grouped: dict[str, list[Tensor]] = {}
     unknown: list[tuple[str, Tensor]] = []
     for name, (_, tensor) in parameters.items():
+        if tensor.shape == (build[1], build[0] // build[1]) and name.rpartition(".")[2].lower().startswith("b"):
+            tensor = tensor.flatten()  # a bias with a row for each head
         kind, role = "bias" if tensor.dim() == 1 else "weight", role_of(name)
         if kind == "weight" and not name.endswith("weight"):
             tensor = tensor.flatten(0, -2).T if tensor.dim() == 3 and role == "o" else tensor.mT.flatten(0, -2)
@@ -161,9 +163,22 @@ def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
     for path in innermost_first:
         take_attention(path, [name for name in inside[path] if name in left])
     for path in innermost_first:  # maps that stand in a block as they are: their names say which is which
-        named = [name for name in maps.get(path, ()) if name in left and role_of(name[len(path) :])]
+        standing = [name for name in maps.get(path, ()) if name in left]
+        named = [name for name in standing if role_of(name[len(path) :])]
+        if len(others := [n for n in standing if n not in named and left[n][1].shape == (d_model, d_model)]) == 1:
+            named += others if named and not any(role_of(name[len(path) :]) == "o" for name in named) else []
         owners = {name.rpartition(".")[0] for name in named}
-        take_attention(path, [name for name in inside[path] if name in left and name.rpartition(".")[0] in owners])
+        bare = {name for name in owned.get(path, ()) if role_of(name[len(path) :])}
+        take_attention(path, [n for n in inside[path] if n in left and (n in bare or n.rpartition(".")[0] in owners)])
+    for path in innermost_first:  # norms whose γ are the rows of one table, and whose β are those of another
+        tables = {n.rpartition(".")[2].lower(): n for n in owned.get(path, ()) if n in left and left[n][1].dim() == 2}
+        gammas = [name for word, name in tables.items() if word in GAMMA - {"weight"}]
+        betas = [name for word, name in tables.items() if word in BETA - {"bias"}]
+        if len(gammas) == len(betas) == 1 and all(left[n][1].size(1) == d_model for n in gammas + betas):
+            rows = zip(left.pop(gammas[0])[1], left.pop(betas[0])[1], strict=True)
+            for n, (gamma, beta) in enumerate(rows):
+                unit = Unit("norm", f"{gammas[0]}.{n}", {"gamma": gamma, "beta": beta})
+                found[place[gammas[0]] + n / 1_000] = unit
     for path in innermost_first:
         names = [name for name in owned.get(path, ()) if name in left]
         own = {name.rpartition(".")[2]: left[name] for name in names}
