@@ -11,7 +11,7 @@ from autograder import options, probe
 from autograder.exercise import Case, Exercise, without_numbers
 from autograder.judging.asking import Description, Trial, call, describe
 from autograder.judging.comparing import Comparison, as_arrays, off
-from autograder.judging.matching import compare
+from autograder.judging.matching import compare, unread
 from autograder.options import Condition, Options
 
 MAX_ROUNDS = 3  # in which it may go wrong where it should: it may be right by luck, as where all is kept
@@ -84,8 +84,10 @@ def places(comparison: Comparison, i: int) -> list[np.ndarray]:
 
 
 def comparable(comparison: Comparison) -> list[int]:
-    """The cases in float64 with a result in the right shape."""
+    """The cases in float64 with a result in the right shape; none where what is right can only be guessed."""
     run, cases = comparison.run, comparison.cases
+    if unread(comparison):
+        return []
     with_result = [i for i, answer in enumerate(comparison.expected) if answer and run.outcomes[i].output]
     return [i for i in with_result if run.fits(i) and cases[i].dtype == "float64"]
 

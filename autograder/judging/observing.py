@@ -49,7 +49,7 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
         differing = (*repetition.unsteady.values(), *repetition.conditions)
         sentences += [capitalised(sentence) for sentence in differing][:1]
     labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
-    only_these = f"Only these cases are wrong: {'; '.join(labels)}"
+    only_these = f"Only these cases are wrong: {'; '.join(dict.fromkeys(labels))}"
     few = MAX_LISTED if narrowed.sentence else len(labels)
     if len(labels) < len(comparison.cases) / 4 and len(labels) <= few and not narrowed.closely:
         sentences.append(only_these)
