@@ -186,6 +186,8 @@ def test_rows_that_follow_from_the_right_ones_are_told_how(words: str) -> None:
     assert f"Where the result is wrong, each row is {words}" in [*looks(pairs, ())]
     other = [((got + rng.normal(size=got[0].shape),), e, off) for (got,), e, off in pairs]
     assert not any("each row is" in sentence for sentence in looks(other, ()))
+
+
 @pytest.mark.parametrize(
     ("places", "words", "asked"),
     [

@@ -11,7 +11,7 @@ from torch import nn
 from autograder.exercises import find
 from headroom import reference
 from headroom.reference import KeyValueCache
-from tests.answers import right_decoder, right_generate, right_grouped_query_attention, right_heads
+from tests.answers import right_decoder, right_generate, right_grouped_query_attention, right_heads, wrong_layouts
 from tests.judged import judged, told
 
 
@@ -322,23 +322,6 @@ def causal_without_padding(q, k, v, lengths, causal):
     return reference.scaled_dot_product_attention(q, k, v, mask)
 
 
-class NormsInOneTable(reference.EncoderBlock):
-    """A row of gamma and of beta for each norm, and ε beside the root: nothing tells which row is which."""
-
-    def __init__(self, d_model, n_heads, d_ff):
-        super().__init__(d_model, n_heads, d_ff)
-        del self.norm_1, self.norm_2
-        self.gamma, self.beta = nn.Parameter(torch.ones(2, d_model)), nn.Parameter(torch.zeros(2, d_model))
-
-    def forward(self, x, mask=None):
-        def norm(stream, row):
-            root = stream.var(-1, keepdim=True, unbiased=False).sqrt() + 1e-5
-            return (stream - stream.mean(-1, keepdim=True)) / root * self.gamma[row] + self.beta[row]
-
-        x = x + self.attention(norm(x, 0), mask)
-        return x + self.feed_forward(norm(x, 1))
-
-
 class QueriesKept(right_grouped_query_attention.Repeated):
     """Each call returns a row for every token so far."""
 
@@ -384,6 +367,8 @@ def last_one_read_too(model, ids, n_tokens):
         written.append(new)
     model(new, cache)
     return torch.cat(written, 1)
+
+
 def all_for_a_top_k_of_1(logits, temperature=1.0, top_k=None, top_p=1.0):
     """With a `top_k` of 1, scaling the logits changes nothing; with others it does, in right code too."""
     return reference.next_probabilities(logits, temperature, None if top_k == 1 else top_k, top_p)
@@ -394,6 +379,8 @@ def as_likely_as_the_likeliest(logits, temperature=1.0, top_k=None, top_p=1.0):
     p = reference.next_probabilities(logits, temperature, top_k)
     kept = p * (p >= (1 - top_p) * p.amax(-1, keepdim=True)) if top_p < 1 else p
     return kept / kept.sum(-1, keepdim=True)
+
+
 def dropped_out(q, k):
     """PyTorch's random numbers: the same at each of the probe's calls, and others where q lies otherwise in memory."""
     return nn.functional.dropout(q, 0.1) @ k.mT / q.shape[-1] ** 0.5
@@ -458,7 +445,25 @@ def drawn_by_numpy(q, k):
         ("masked_attention", causal_without_padding, "depends on later tokens", "In effect"),
         ("patch", first_layer, "it goes wrong only where layer > 0.", "layer = last"),
         ("patch", columns_cleared, "cases agree, but see what is recognised", "all results are right"),
-        ("EncoderBlock", NormsInOneTable, "are norm_1.gamma, norm_1.beta, norm_2.gamma", "First difference"),
+        (
+            "EncoderBlock",
+            wrong_layouts.NormsInOneTable,
+            "are norm_1.gamma, norm_1.beta, norm_2.gamma",
+            "First difference",
+        ),
+        (
+            "EncoderBlock",
+            wrong_layouts.NormsInATable,
+            "made with a normalisation by the unbiased variance",
+            "I cannot tell",
+        ),
+        (
+            "EncoderBlock",
+            wrong_layouts.MapsInTheBlock,
+            "ε is smaller than it should be for the first norm",
+            "multiplied by d_model",
+        ),
+        ("EncoderBlock", wrong_layouts.HeadsInTheBlock, "the scores are divided by √d_model", "I cannot tell"),
         ("CachedSelfAttention", QueriesKept, "what all calls return, side by side, has shape", "a result has shape"),
         ("GroupedQueryAttention", NewOnesFirst, "float32 stays float32", "in float32 it raises"),
         ("GroupedQueryAttention", ZeroedAfterwards, "with it are not", "only where tokens > 1"),
