@@ -160,7 +160,7 @@ def told(answer) -> str:
         (lambda x: classify(x / 255), "With the pixels multiplied by 255"),
         (lambda x: classify(x * 255), "as if the model got pixel values that are too large"),
         (lambda x: classify((x - 0.1307) / 0.3081), "With the pixels mapped by 0.3081x + 0.1307"),
-        (lambda x: classify(x.long()), "as if grey were lost on the way"),
+        (lambda x: classify(x.long()), "as if shades of grey were lost on the way"),
         (lambda x: classify(x.roll(4, 2)), "With the images moved left by 4 pixels"),
         (
             lambda x: classify(x.unflatten(2, (4, 7)).unflatten(1, (4, 7)).permute(0, 3, 2, 1, 4).reshape(x.shape)),

@@ -129,14 +129,20 @@ def _fitting(
 
 def _all_placed(run: Run, i: int, weights: Weights) -> bool:
     """Whether every number among the parameters of case i has a role."""
+    return _n_without_role(run, i, weights) <= 0
+
+
+def _n_without_role(run: Run, i: int, weights: Weights) -> int:
+    """How many of the numbers among the parameters of case i have no role in a reading."""
     held = sum(tensor.numel() for _, tensor in run.parameters[i].values())
-    return sum(tensor.numel() for tensor in weights.values() if tensor.requires_grad) >= held
+    return held - sum(tensor.numel() for tensor in weights.values() if tensor.requires_grad)
 
 
 def _untold(run: Run, i: int, weights: Weights, roles: Roles) -> set[str]:
-    """The roles of case i that a reading gives made-up numbers, although some of the student's have no role in it."""
-    own = {name for name, tensor in weights.items() if name in roles and not tensor.requires_grad}
-    return own if own and not _all_placed(run, i, weights) else set()
+    """The roles of case i that get made-up numbers, or none, while as many of the student's are left over."""
+    left = _n_without_role(run, i, weights)
+    without = {name for name in roles if name not in weights or not weights[name].requires_grad}
+    return {name for name in without if weights and math.prod(roles[name].shape) <= left}
 
 
 def _as_wide(weights: Weights, roles: Roles) -> bool:

@@ -168,7 +168,8 @@ def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
         if len(others := [n for n in standing if n not in named and left[n][1].shape == (d_model, d_model)]) == 1:
             named += others if named and not any(role_of(name[len(path) :]) == "o" for name in named) else []
         owners = {name.rpartition(".")[0] for name in named}
-        bare = {name for name in owned.get(path, ()) if role_of(name[len(path) :])}
+        own = [name for name in owned.get(path, ()) if name in left]
+        bare = {name for name in own if role_of(name[len(path) :]) or name.removesuffix("_bias") in owners}
         take_attention(path, [n for n in inside[path] if n in left and (n in bare or n.rpartition(".")[0] in owners)])
     for path in innermost_first:  # norms whose γ are the rows of one table, and whose β are those of another
         tables = {n.rpartition(".")[2].lower(): n for n in owned.get(path, ()) if n in left and left[n][1].dim() == 2}
