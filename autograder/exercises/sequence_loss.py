@@ -64,6 +64,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
         lengths = np.sort(rng.integers(2, questions + 2, batch))[:: -1 if padding == "longest first" else 1]
     pad = 0 if pad == "the first id" else n_tokens - 1
     logits, tokens = _sequences(rng, lengths, questions + 1, n_tokens, pad, 2.0)
+    if not (tokens[:, 1:] % (n_tokens - 1)).any():  # who takes 0, or the last id, for padding has something to count
+        tokens[0, 1] = 1
     return Case("padding" if padding else "shift", "", (logits, tokens, pad))
 
 
