@@ -2,7 +2,9 @@
 
 import ast
 import inspect
+import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,3 +196,28 @@ def test_the_search_is_bounded_by_tries_and_ends_alike(monkeypatch):
 
 def test_no_time_is_asked_for():
     assert "time" not in inspect.getsource(search).split()
+
+
+def test_what_was_computed_is_forgotten_where_there_is_no_room_and_computed_again(monkeypatch) -> None:
+    """A text of 300 tokens took 14 GB: each change leaves scores of megabytes."""
+    steps = find("scaled_dot_product_attention").steps
+    program = diagnosis.read(steps)
+    values = diagnosis.bound(steps, None, [torch.randn(2, 3, 4, dtype=torch.float64) for _ in range(3)] + [None], {})
+    all_at_once, little = dataflow.Machine(program, values), dataflow.Machine(program, values)
+    changed = [edit.of(program.lines) for edit in itertools.islice(search.edits(program), 200)]
+
+    def results(machine: dataflow.Machine) -> list[Any]:
+        found = list[Any]()
+        for lines in (*changed, *changed):
+            try:
+                found.append(machine.run(lines))
+            except Exception as error:
+                found.append((type(error), ()))
+        return found
+
+    known = results(all_at_once)
+    monkeypatch.setattr(dataflow, "MAX_HELD", 2_000)
+    for (key, value), (other_key, other) in zip(known, results(little), strict=True):
+        assert key == other_key
+        assert all(torch.equal(a, b) or (a != a).any() for a, b in zip(value, other, strict=True))
+    assert little.held <= 2_000 < all_at_once.held and little.steps > all_at_once.steps

@@ -233,11 +233,15 @@ def bound(
 # --- Running -----------------------------------------------------------------------------------------------------
 
 
+MAX_HELD = 64 << 20  # bytes of what was computed on one case; a text of 300 tokens has scores of megabytes
+FORGOTTEN = object()
+
+
 class Machine:
     """Runs programs on one case. `steps` counts what had to be computed, as the measure of all that is spent."""
 
     def __init__(self, program: Program, values: dict[str, Any]):
-        self.values, self.steps = values, 0
+        self.values, self.steps, self.held = values, 0, 0  # bytes
         self._memo: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self._changed = frozenset(program.lines)
         # What the program itself gives: of each line, and of each term within one, by its identity.
@@ -306,16 +310,27 @@ class Machine:
             arguments.append(value)
         key = tuple(keys)
         found = self._memo.get(key)
-        if not found:
+        if not found or found[1] is FORGOTTEN:
             self.steps += 1
             try:
                 value = FUNCTIONS[term.function](*arguments)
             except Exception as error:  # most edits do not fit
                 value = error
-            found = self._memo[key] = (len(self._memo), value)
+            if isinstance(value, Tensor):
+                self._remember(value.nbytes)
+            found = self._memo[key] = (found[0] if found else len(self._memo), value)
         if isinstance(found[1], Exception):
             raise found[1]
         return found
+
+    def _remember(self, size: int) -> None:
+        """Make room for a tensor of so many bytes: where there is none, all others but their keys are forgotten."""
+        if self.held + size > MAX_HELD:
+            for key, (number, value) in self._memo.items():
+                if isinstance(value, Tensor):
+                    self._memo[key] = number, FORGOTTEN
+            self.held = 0
+        self.held += size
 
 
 def _reached(term: Term, needs: dict[str, frozenset[str]]) -> frozenset[str]:
