@@ -117,7 +117,7 @@ def likely(
         unlike = [dict(zip((axis.name for axis in axes), order, strict=False)) for order in (UNLIKE, UNLIKE[::-1])]
         complete = [_completed(everything, fixed | sizes) for sizes in unlike]
         shown = [form_of(sizes) for sizes in complete]
-        if any(len(numbers) != len(wanted) for numbers in shown):
+        if any(len(form) != len(wanted) for form in shown):
             continue
         read = dict.fromkeys(name for name in complete[0] if name not in fixed)
         for name in read:

@@ -76,6 +76,14 @@ class Place:
     def whole(self) -> Term:
         return self.program.lines[self.line]
 
+    @property
+    def outer(self) -> Term:
+        """The term that this one is an argument of; itself, where it is the line."""
+        outer = self.whole
+        for i in self.path[:-1]:
+            outer = outer.arguments[i]
+        return outer
+
     def edit(self, new: Term, words: str, cost: float, *key: object, vague: bool = False) -> Edit:
         return Edit(((self.line, self.path, new),), words, cost, key, vague)
 

@@ -80,9 +80,7 @@ def another_constant(here: Place) -> Iterator[Edit]:
     """Another axis, exponent, fill, or number."""
     if isinstance(here.term, Var | App):
         return
-    outer = here.whole
-    for i in here.path[:-1]:
-        outer = outer.arguments[i]
+    outer = here.outer
     for new in VALUES.get(here.kind, ()):
         if new == here.term or (new in (1, 0) and here.kind == "Exponent" and not here.say.is_size(outer)):
             continue
@@ -253,6 +251,7 @@ def something_besides(here: Place) -> Iterator[Edit]:
     of = f" for {here.subject}" if here.path and here.line != RESULT else ""
     named = here.term.name if isinstance(here.term, Var) else here.line
     is_ = here.say.verb(named)
+    normalised = bool(here.path) and getattr(here.outer, "function", "").startswith("normalise")
     for name, *more in ADDED:
         added = App(str(name), (here.term, *more))
         over = f" over {AXES[more[0]]}" if KINDS[added.function][1:] in (("Axis",), ("Axes",)) else ""
@@ -266,12 +265,12 @@ def something_besides(here: Place) -> Iterator[Edit]:
         for exponent, function in itertools.product((1, 0.5), ("divide", "multiply")):
             by = App("power", (Var(name), exponent))
             words = f"{spoken} {is_} also {'divided' if function == 'divide' else 'multiplied'} by {formula(by)}{of}"
-            if _is_normalised(here):  # whose scale matters as much as ε does
+            if normalised:  # whose scale matters as much as ε does
                 words = f"ε is {'larger' if function == 'divide' else 'smaller'} than it should be{of}"
             yield here.edit(App(function, (here.term, by)), words, 1.6, "scaled", function, name, exponent)
     for factor in FACTORS:
         words, cost = f"{spoken} {is_} also multiplied by {number(factor)}{of}", 1.7
-        if _is_normalised(here) and factor > 0:
+        if normalised and factor > 0:
             words = f"ε is {'larger' if factor < 1 else 'smaller'} than it should be{of}"
         if factor == -1.0:
             words, cost = f"{spoken} {'have' if is_ == 'are' else 'has'} the opposite sign{of}", 1.0
@@ -284,14 +283,6 @@ def something_besides(here: Place) -> Iterator[Edit]:
         for function in ("multiply_by_mask", "shares_of_visible"):
             words = f"{spoken} {here.say.done(VERBS[function], named)}{of}"
             yield here.edit(App(function, (here.term, Var(name))), words, 1.5, function)
-
-
-def _is_normalised(here: Place) -> bool:
-    """Whether a term is what a normalisation is of, and nothing else."""
-    outer = here.whole
-    for i in here.path[:-1]:
-        outer = outer.arguments[i]
-    return bool(here.path) and getattr(outer, "function", "").startswith("normalise")
 
 
 RULES: tuple[Callable[[Place], Iterator[Edit]], ...] = (

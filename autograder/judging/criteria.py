@@ -219,7 +219,8 @@ def _deciding(comparison: Comparison, differentiated: Collection[int]) -> list[i
 def _contract(grounds: Grounds) -> tuple[bool, str]:
     """The contract of a call: inputs untouched, dtype kept, the same result again, parameters registered."""
     comparison, run, exercise = grounds.comparison, grounds.comparison.run, grounds.comparison.trial.exercise
-    if unseen := [sign for sign in recognise_signs(comparison, beside_results=True) if not sign.computed]:
+    beside = recognise_signs(comparison, beside_results=True) if grounds.signs else ()
+    if unseen := [sign for sign in beside if not sign.computed]:
         return False, unseen[0].title
     if run.adopted:
         return False, f"`{min(run.adopted)}` is not among `parameters()`: it is never trained"

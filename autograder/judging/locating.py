@@ -9,10 +9,9 @@ import numpy as np
 from autograder import location
 from autograder.covering import Sizes
 from autograder.exercise import Case
-from autograder.judging.asking import Description, Trial, call, describe
+from autograder.judging.asking import Trial
 from autograder.judging.comparing import Comparison, as_arrays, largest
-from autograder.judging.matching import compare
-from autograder.judging.narrowing import comparable
+from autograder.judging.narrowing import comparable, compared
 from autograder.judging.repeating import Repetition
 
 MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
@@ -193,9 +192,5 @@ def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: i
 
 def _right_at(trial: Trial, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Whether the code is right in further cases of these sizes; nothing where no object can be built for them."""
-    cases = [trial.exercise.of(sizes, trial.rng) for sizes in sets]
-    other = Trial.of(trial.exercise, trial.ask, cases, trial.rng)
-    description = describe(other)
-    if not isinstance(description, Description):
-        return []
-    return list(compare(call(other, description, description.parameters)).right)
+    further = compared(trial, [trial.exercise.of(sizes, trial.rng) for sizes in sets])
+    return [] if further is None else list(further.right)

@@ -39,10 +39,10 @@ class SaveJudgedGrades(SaveAutoGrades):
         there = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells}
         with nbgrader.api.Gradebook(self.db_url) as gradebook:
             rows: Any = gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
-            for comment in rows.comments:
-                if comment.name not in there:
-                    comment.auto_comment = None
-            gradebook.db.commit()
+            if gone := [row for row in rows.comments if row.auto_comment is not None and row.name not in there]:
+                for row in gone:
+                    row.auto_comment = None
+                gradebook.db.commit()
         return nb, resources
 
     def _add_score(self, cell: NotebookNode, resources: ResourcesDict) -> None:

@@ -175,7 +175,8 @@ def units(parameters: Parameters, d_model: int, n_heads: int) -> list[Unit]:
         tables = {n.rpartition(".")[2].lower(): n for n in owned.get(path, ()) if n in left and left[n][1].dim() == 2}
         gammas = [name for word, name in tables.items() if word in GAMMA - {"weight"}]
         betas = [name for word, name in tables.items() if word in BETA - {"bias"}]
-        if len(gammas) == len(betas) == 1 and all(left[n][1].size(1) == d_model for n in gammas + betas):
+        shapes = {tuple(left[name][1].shape) for name in gammas + betas}
+        if len(gammas) == len(betas) == len(shapes) == 1 and shapes.pop()[1] == d_model:
             rows = zip(left.pop(gammas[0])[1], left.pop(betas[0])[1], strict=True)
             for n, (gamma, beta) in enumerate(rows):
                 unit = Unit("norm", f"{gammas[0]}.{n}", {"gamma": gamma, "beta": beta})
