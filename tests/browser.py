@@ -333,14 +333,20 @@ class Lab:
                 handle.click()
             time.sleep(0.5)
 
-    def click_in(self, tab: str, what: Locator, timeout: float = 240) -> None:
-        """Click something in a tab, which may be behind another, or be put there before the click arrives."""
+    def click_in(self, tab: str, what: Locator, timeout: float = 240, shows: Locator | None = None) -> None:
+        """Click something in a tab, which may be behind another, or be put there before the click arrives.
+
+        What the click `shows` may be put behind another tab too, for the same reason: then once more.
+        """
         deadline = time.monotonic() + timeout
         while True:
             self.bring_to_front(tab, what, timeout)
             try:
-                return what.click(timeout=5_000)
-            except TooLate:
+                what.click(timeout=5_000)
+                if shows:
+                    expect(shows).to_be_visible(timeout=5_000)
+                return
+            except (TooLate, AssertionError):
                 if time.monotonic() > deadline:
                     raise
 

@@ -152,8 +152,8 @@ def test_the_launcher_brings_the_map_back(lab: Lab) -> None:
     lab.page.get_by_role("tab", name=MAP).locator(".lm-TabBar-tabCloseIcon").click()
     expect(lab.page.locator(".headroom-start")).to_have_count(0)
     lab.run_command("launcher:create")
-    lab.click_in("Launcher", lab.page.locator(".jp-LauncherCard", has_text="Course map"))
-    expect(lab.page.locator(".headroom-map")).to_be_visible()
+    card = lab.page.locator(".jp-LauncherCard", has_text="Course map")
+    lab.click_in("Launcher", card, shows=lab.page.locator(".headroom-map"))
 
 
 def test_who_comes_back_to_the_map_sees_what_was_done_meanwhile(
