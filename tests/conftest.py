@@ -4,6 +4,7 @@ Which tests run when: `make test` leaves out what is marked `full`, `make test-a
 browser is `full` unless it is marked `quick`. How the tests are shared out between the workers is written here too.
 """
 
+import gc
 import json
 import os
 import re
@@ -92,6 +93,12 @@ class Stopwatch:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--store-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Stopwatch())
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there now out of later collections: every full one would go over all tests and PyTorch."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -181,7 +181,11 @@ class Run:
 
     def request(self, i: int) -> dict[str, Any]:
         """What the probe has done with case i, to have it done again."""
-        return _request(self.trial, i, self.parameters[i], self.taken)
+        return dict(self._requests[i])
+
+    @cached_property
+    def _requests(self) -> list[dict[str, Any]]:
+        return [_request(self.trial, i, parameters, self.taken) for i, parameters in enumerate(self.parameters)]
 
     def input_name(self, n: int) -> str:
         """What the task calls an input, or else the student's code."""

@@ -57,7 +57,8 @@ def repeat(comparison: Comparison) -> Repetition:
 
     One object is called again and again, from the smallest case to the largest, each time with other inputs first, and
     back in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
-    each is tried alone. Another object begins with the largest, which it has met with other weights before.
+    each is tried alone. Another object begins with the largest, which it has met with other weights before; so does
+    another of each that has several cases.
     """
     order = _called_again(comparison)
     if not order:
@@ -65,7 +66,9 @@ def repeat(comparison: Comparison) -> Repetition:
     back, found = order[::-1], Repetition({})
     looks: dict[str, Look] = {
         "all at once": look(comparison, back, order, training=True, strided=True, shared=True, drawn=True),
-        "largest first": with_other_weights_first(comparison, look(comparison, back, training=True, shared=True)),
+        "largest first": with_other_weights_first(
+            comparison, look(comparison, _in_company(comparison, back), training=True, shared=True)
+        ),
     }
     of_torch = comparison.trial.exercise.library == "torch"
     if of_torch:
@@ -112,6 +115,17 @@ def _called_again(comparison: Comparison) -> list[int]:
         if not comparison.right[i]:
             kinds.add(cases[i].tag)
     return chosen
+
+
+def _in_company(comparison: Comparison, back: list[int]) -> list[int]:
+    """The first case, and those whose object has others: of a single one, there is no larger that could come first."""
+    objects = [_object(comparison.cases[i]) for i in back]
+    return [i for i, own in zip(back, objects, strict=True) if i == back[0] or objects.count(own) > 1]
+
+
+def _object(case: Case) -> tuple[Any, str]:
+    """What the probe tells objects apart by."""
+    return case.build, "" if case.build is None else case.dtype
 
 
 def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Repetition:

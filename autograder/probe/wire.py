@@ -32,12 +32,15 @@ TOO_SLOW = "TooSlow"  # the type of error of what did not end; the message is af
 def pack(message: Any) -> bytes:
     """Bytes of a message: nested dicts, lists, strings, numbers, booleans, None, and arrays of `DTYPES`."""
     arrays: list[np.ndarray] = []
+    places: dict[int, int] = {}  # an array that several calls are given crosses once
 
     def numbered(value: Any) -> dict[str, int]:
         if not isinstance(value, np.ndarray):
             raise TypeError(f"no {type(value).__name__} can cross")
-        arrays.append(np.asarray(value, order="C"))
-        return {"$array": len(arrays) - 1}
+        if id(value) not in places:
+            places[id(value)] = len(arrays)
+            arrays.append(np.asarray(value, order="C"))
+        return {"$array": places[id(value)]}
 
     body = json.dumps(message, default=numbered)  # JSON itself goes through all that is plain
     kinds = [[NAMES.get(a.dtype) or a.dtype.name, a.shape] for a in arrays]
