@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,8 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
     equal to each other axis in one and different from it in one, as far as the declared ranges allow; all are 1 in
     one, or, where that may not be, every two that may. Each is even in one and odd in one. Each value of a choice
     occurs, with each value of each other choice, and with something long. One way to build an object serves for calls
-    of all kinds: short, long, each axis 1, each choice. Its first two sets come once more at the end: other numbers
+    of all kinds: short, long, each axis 1, each choice. Two axes that are declared alike, one after the other, such as
+    rows and columns, are exchanged in one. The first two sets of that object come once more at the end: other numbers
     of the same shape.
 
     Args:
@@ -129,7 +130,27 @@ def covering(everything: tuple[Declared, ...]) -> tuple[Mapping[str, Any], ...]:
         chosen.append(candidates[best])
         missing -= parities[best]
     ours = [sizes for sizes in chosen if _build(declared, sizes) == main]
-    return (*chosen, *ours[:2])
+    return (*chosen, *_exchanged(everything, chosen), *ours[:2])
+
+
+def _exchanged(everything: tuple[Declared, ...], chosen: list[Sizes]) -> list[Sizes]:
+    """For every two axes that are declared alike, one after the other: a set in which they differ, exchanged."""
+    alike = [
+        (one.name, other.name)
+        for one, other in itertools.pairwise(everything)
+        if isinstance(one, Axis) and isinstance(other, Axis) and one == replace(other, name=one.name) and not one.build
+    ]
+    found = list[Sizes]()
+    for one, other in alike:
+        unlike = (sizes for sizes in chosen if sizes[one] != sizes[other] and min(sizes[one], sizes[other]) > 1)
+        turned = (_consistent(everything, {**sizes, one: sizes[other], other: sizes[one]}) for sizes in unlike)
+        found += [sizes for sizes in turned if all(a.holds(sizes) for a in everything if isinstance(a, Only))][:1]
+    return found
+
+
+def _consistent(everything: tuple[Declared, ...], sizes: Sizes) -> Sizes:
+    """Sizes of which some were changed, with those that follow from others."""
+    return sizes | {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
 
 
 def longest(everything: tuple[Declared, ...]) -> Sizes | None:
@@ -145,8 +166,7 @@ def longest(everything: tuple[Declared, ...]) -> Sizes | None:
     ours = (sizes for sizes in sets if _build(declared, sizes) == _build(declared, sets[-1]))
     plain = {axis.name: axis.values[0] for axis in everything if isinstance(axis, Choice)}
     sizes = {**max(ours, key=lambda sizes: sum(sizes[name] == value for name, value in plain.items()))}
-    sizes |= {axis.name: axis.longest or axis.least for axis in axes if not axis.build}
-    return sizes | {axis.name: axis.of(sizes) for axis in everything if isinstance(axis, Derived)}
+    return _consistent(everything, sizes | {axis.name: axis.longest or axis.least for axis in axes if not axis.build})
 
 
 def _drawn(declared: tuple[Size, ...], rng: np.random.Generator) -> Sizes:

@@ -262,3 +262,13 @@ def test_each_value_of_a_choice_meets_each_of_another(name: str) -> None:
     for one, other in itertools.combinations(choices, 2):
         met = {(sizes[one], sizes[other]) for sizes in covering(axes)}
         assert met == {(sizes[one], sizes[other]) for sizes in possible(axes)}
+
+
+def test_axes_that_are_declared_alike_are_exchanged_in_one():
+    """What is kept by a product of sizes, such as the number of pixels, goes wrong for one of the two."""
+    axes = (Axis("batch", most=4), Axis("rows", most=4, long=12), Axis("columns", most=4, long=12))
+    sizes = [(s["batch"], s["rows"], s["columns"]) for s in covering(axes)]
+    assert any((batch, columns, rows) in sizes for batch, rows, columns in sizes if rows != columns > 1 < rows)
+    made = (*axes, Derived("pixels", lambda s: s["rows"] * s["columns"]), Derived("wide", lambda s: s["columns"] + 1))
+    assert all(s["wide"] == s["columns"] + 1 for s in covering(made))
+    assert all(s["rows"] <= s["columns"] for s in covering((*axes, Only(lambda s: s["rows"] <= s["columns"]))))

@@ -199,3 +199,17 @@ def averaged(images, patch_size):
 @answers("patchify")
 def rounded(images, patch_size):
     return reshape_permute(images, patch_size).round()
+
+
+ORDERS = {}
+
+
+@answers("patchify")
+def order_by_number_of_pixels(images, patch_size):
+    """A wide image gets the order that was made for a tall one."""
+    b, c, h, w = images.shape
+    key = c, h * w, patch_size
+    if key not in ORDERS:
+        numbers = torch.arange(c * h * w).view(1, c, h, w)
+        ORDERS[key] = reshape_permute(numbers, patch_size)[0]
+    return images.reshape(b, -1)[:, ORDERS[key]]
