@@ -6,7 +6,7 @@ about `squeeze()`, a table of 50 rows, or a mask that is read for the first text
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ MAX_VALUES = 6  # of an axis, which may be the one size that code was written fo
 MAX_SEEN = 200  # sets from which they are chosen
 MAX_LIKELY = 500  # sets of sizes that a case may have
 UNLIKE = 3, 5, 11, 7, 17, 13, 19  # sizes of which none is the sum of two others
+SELDOM = 0.25  # of the results where a choice is what makes them wrong, those that are right by luck
+MIN_ELSEWHERE = 3  # results that are right where it is another choice
 MAX_TRIED = 4  # further sets of sizes of each kind: where it should go wrong, and where not
 
 
@@ -28,6 +30,15 @@ class Where:
     holds: Callable[[Mapping[str, Any]], bool]
     single: bool = False  # of one axis or choice
     parts: tuple["Where", ...] = ()  # what must hold together
+    seldom_right: bool = False  # whether a result may come out right where it holds
+
+    def fits(self, sets: Sequence[Mapping[str, Any]], wrong: Sequence[bool]) -> bool:
+        """Whether it holds where results are wrong and nowhere else, or nowhere else but seldom."""
+        held = [bool(self.holds(sizes)) for sizes in sets]
+        if not self.seldom_right:
+            return held == list(wrong)
+        right = sum(h and not w for h, w in zip(held, wrong, strict=True))
+        return all(h for h, w in zip(held, wrong, strict=True) if w) and right <= SELDOM * sum(held)
 
 
 def found(
@@ -53,6 +64,11 @@ def found(
         if [a and b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
             words = f"{place.words} and {other.words}"
             yield Where(words, lambda s, a=place, b=other: a.holds(s) and b.holds(s), parts=(place, other))
+    # Of what is given or not, all cases with it and without it are counted elsewhere.
+    for kind in _of_choices([axis for axis in everything if isinstance(axis, Choice) and None not in axis.values]):
+        often = replace(kind, seldom_right=True)
+        if sum(not kind.holds(sizes) for sizes in sets) >= MIN_ELSEWHERE and often.fits(sets, wrong):
+            yield often
 
 
 def limits(
@@ -185,15 +201,7 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
             yield Where(
                 f"{axis.name} = {axis.long}", lambda sizes, n=axis.name, long=axis.long: sizes[n] == long, single=True
             )
-    for axis in declared:
-        if isinstance(axis, Choice):
-            if None in axis.values and len(axis.values) > 2:
-                yield Where(f"there is a {axis.name}", lambda sizes, n=axis.name: sizes[n] is not None, single=True)
-            for value in axis.values:
-                words = f"there is no {axis.name}" if value is None else f"{axis.name} = {value}"
-                yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
-                if value is not None and None not in axis.values and len(axis.values) > 2:
-                    yield Where(f"{axis.name} ≠ {value}", lambda sizes, n=axis.name, v=value: sizes[n] != v)
+    yield from _of_choices(everything)
     for axis in declared:
         if isinstance(axis, Axis) and axis.least == 1:
             for value in range(2, min(axis.most, MAX_VALUES) + 1):
@@ -205,3 +213,16 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
         yield Where(f"{a} ≠ {b}", lambda sizes, a=a, b=b: sizes[a] != sizes[b])
         yield Where(f"{a} > {b}", lambda sizes, a=a, b=b: sizes[a] > sizes[b])
         yield Where(f"{b} > {a}", lambda sizes, a=a, b=b: sizes[b] > sizes[a])
+
+
+def _of_choices(everything: Sequence[Declared]) -> Iterator[Where]:
+    """What may make a difference of what is chosen."""
+    for axis in everything:
+        if isinstance(axis, Choice):
+            if None in axis.values and len(axis.values) > 2:
+                yield Where(f"there is a {axis.name}", lambda sizes, n=axis.name: sizes[n] is not None, single=True)
+            for value in axis.values:
+                words = f"there is no {axis.name}" if value is None else f"{axis.name} = {value}"
+                yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
+                if value is not None and None not in axis.values and len(axis.values) > 2:
+                    yield Where(f"{axis.name} ≠ {value}", lambda sizes, n=axis.name, v=value: sizes[n] != v)

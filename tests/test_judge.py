@@ -77,7 +77,8 @@ def test_how_far_the_way_was_right_is_measured():
     verdict = judged(SPLIT, lambda x: (x.T.clamp(max=0).T * 1.5, torch.relu(x)))
     assert (
         verdict.difference.way
-        == "Your code computes the numbers of the negative part; those of a third it computes nowhere."
+        == "Your code computes the numbers of the negative part; those of a third it does not compute, "
+        "or not all of them."
     )
     assert (
         judged(SPLIT, lambda x: (x * 2, x)).difference.way
@@ -98,7 +99,8 @@ def test_a_stage_that_only_puts_together_what_was_there_is_not_told():
     )
     assert (
         judged(exercise, lambda x: (x.T.clamp(max=0).T * 1.5, torch.relu(x))).difference.way
-        == "Your code computes the numbers of the negative part; those of a third it computes nowhere."
+        == "Your code computes the numbers of the negative part; those of a third it does not compute, "
+        "or not all of them."
     )
 
 

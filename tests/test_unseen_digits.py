@@ -212,7 +212,7 @@ def test_a_digit_alone_without_its_batch_axis_costs_the_line_about_the_shape():
 
 def test_what_is_random_is_not_put_down_to_a_condition():
     told_of_it = told(lambda x: classify(F.dropout(x, 0.5)))
-    assert told_of_it == "called again, it gives a different result each time: it draws random numbers (digit 0 alone)"
+    assert told_of_it == "called again and again, it gives different results: it draws random numbers (digit 0 alone)"
 
 
 @pytest.mark.full

@@ -23,7 +23,7 @@ VALUES: dict[str, tuple[Any, ...]] = {  # what may stand at a constant's place, 
 # What may be done besides. A `mean` or `total` over an axis keeps it, so that the rest still fits.
 ADDED: tuple[tuple[Any, ...], ...] = (
     *((name,) for name in ("relu", "absolute", "square", "rounded", "whole_part", "squeeze", "tanh", "sigmoid")),
-    *((name,) for name in ("first_of_batch", "reversed_rows", "exp", "gelu")),
+    *((name,) for name in ("first_of_batch", "reversed_rows", "exp", "gelu", "misread")),
     *(("softmax", -1), ("softmax", -2), ("normalise", -1), ("transpose", -2, -1), ("transpose", 0, 1)),
     *((name, axis) for name in ("mean", "total") for axis in (0, 1, -2)),
     *(("without_mean", -1), ("without_mean", -2), ("without_largest", -1), ("unit_length", -1)),

@@ -219,6 +219,8 @@ class _Search:
             except Exception:
                 continue
         constant = [isinstance(value, Tensor) and not bool((value != value.flatten()[:1]).any()) for value in given]
+        if given and all(constant) and all(value.numel() == 1 for value in given):  # as a count is, which may differ
+            return len({float(value) for value in given}) == 1
         return bool(given) and all(constant)
 
     @torch.enable_grad()

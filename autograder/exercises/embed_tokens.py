@@ -32,7 +32,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     late = int(rng.integers(300, 330))  # where a base of 9999 shows
     return [
         case("places", "all embeddings 0", visible, (3, 4), 0, spread=0.0, visible=True),
-        case("places", "a batch that goes on", rng, (4, 3), late),
+        case("places", "all embeddings 0, in a batch that goes on", rng, (4, 3), late, spread=0.0),
         case("sum", "one token", visible, (1, 1), 7, visible=True),
         case("sum", "one token", rng, (1, 1), late, d_model=10),
     ]

@@ -80,7 +80,8 @@ def steps(logits: Annotated[Tensor, "batch places n_tokens"], tokens: Tensor, pa
     targets = without_first(tokens)
     surprise = -at_ids(logarithms(predictions, -1), targets)
     counted_tokens = unlike(targets, pad)  # pyright: ignore[reportArgumentType]
-    return total(surprise * counted_tokens, None) / total(counted_tokens, None)
+    count = total(counted_tokens, None)
+    return total(surprise * counted_tokens, None) / count
 
 
 MISTAKES = (

@@ -80,6 +80,8 @@ def judge_by_response(criterion: Criterion, result: Result, response: Response) 
         return result
     if response.idle:
         return replace(result, note=f"nothing depends on {as_code(response.idle)}")
+    if response.flat:
+        return replace(result, note=f"no gradient reaches {as_code(response.flat)}, and the result depends on it")
     if response.astray:
         return replace(result, note=f"the gradient of {as_code(response.astray)} is not that of what your code returns")
     return replace(result, holds=True, note="")
@@ -108,7 +110,8 @@ def _result(grounds: Grounds, criterion: Criterion, right: Sequence[bool], gaps:
     if holds and criterion is _lightest(exercise.criteria):
         declared = any(other.key == "contract" for other in exercise.criteria)
         sentence = "".join([*repetition.conditions, *repetition.unsteady.values()][:1])
-        holds, note = _contract(grounds) if declared else (not sentence, sentence)
+        kept, why = _contract(grounds) if declared else (not sentence, sentence)
+        holds, note = (True, note) if kept else (False, why)
     return Result(criterion.title, criterion.share, holds, note)
 
 

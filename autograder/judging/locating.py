@@ -45,7 +45,7 @@ def _where(comparison: Comparison) -> str:
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     sets = [case.sizes for case in trial.cases if case.sizes is not None]
     wrong = [not comparison.right[i] for i, case in enumerate(trial.cases) if case.sizes is not None]
-    guessed = set[str]()
+    guessed = set[tuple[str, bool]]()
     for _ in range(MAX_GUESSES):
         limits = (
             location.from_on(name, least)
@@ -53,18 +53,20 @@ def _where(comparison: Comparison) -> str:
             if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
         )
         guesses = itertools.chain(limits, location.found(axes, sets, wrong))
-        where = next((guess for guess in guesses if guess.words not in guessed), None)
+        where = next((guess for guess in guesses if (guess.words, guess.seldom_right) not in guessed), None)
         if where is None:
             return ""
-        guessed.add(where.words)
+        guessed.add((where.words, where.seldom_right))
         further = location.further(axes, where, sets)
         if not further or not _explains_others(comparison, where):
             continue
         right = _right_where_luck_is_out(trial, where, further)
-        if right == [not where.holds(sizes) for sizes in further]:
+        if len(right) < len(further):
+            continue
+        gone_wrong = [not is_right for is_right in right]
+        if where.fits(further, gone_wrong):
             return where.words
-        if len(right) == len(further):
-            sets, wrong = [*sets, *further], [*wrong, *(not is_right for is_right in right)]
+        sets, wrong = [*sets, *further], [*wrong, *gone_wrong]
     return ""
 
 

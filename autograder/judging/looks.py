@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from autograder import probe
+from autograder.exercise import Case
 from autograder.judging.asking import Run, fits_in_one
 from autograder.judging.comparing import Comparison, as_arrays, largest, near, same_shapes
 from autograder.judging.replies import Arrays, Outcome, StudentError
@@ -62,7 +63,13 @@ class Looks:
             assert first is not None  # or it would not be called again
             if outcome.output is None or not same(self._comparison, i, outcome.output, first):
                 differing.setdefault(i, outcome.error)
-        return differing
+        cases = self._comparison.cases
+        return dict(sorted(differing.items(), key=lambda of_case: has_a_one(cases[of_case[0]])))
+
+
+def has_a_one(case: Case) -> bool:
+    """Whether a case has a size of 1, with which much stays the same: then another is the better example."""
+    return any(1 in value.shape for value in case.inputs if isinstance(value, np.ndarray))
 
 
 def with_other_weights_first(comparison: Comparison, look: Look) -> Look:

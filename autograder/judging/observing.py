@@ -369,7 +369,7 @@ def follow_stages(comparison: Comparison, i: int) -> str:
     wrong = _wrong_parts(comparison, i)  # what is computed on the way may be right, and what is returned not
     ways = list[dict[str, bool]]()  # for each reading: which stages are found
     for weights in comparison.possible:
-        if not _uses_all(comparison, i, weights[i]):
+        if not _uses_all(comparison, i, weights[i]) or _made_up(comparison, weights[i]):
             continue
         try:
             every = stages_of(trial.cases[i].build, trial.inputs[i], weights[i])
@@ -417,7 +417,7 @@ def _stages_found(comparison: Comparison, i: int, stages: dict[str, bool]) -> st
         tensor.dim() > 1 and not name.endswith("weight") for name, (_, tensor) in parameters.items()
     ):
         return ""  # a bare matrix may be meant either way round
-    missing = f"those of {names[reached]} it computes nowhere" if computed else ""
+    missing = f"those of {names[reached]} it does not compute, or not all of them" if computed else ""
     return capitalised(f"{beginning}{missing or f'nothing that your code computes equals {names[reached]}'}.")
 
 
@@ -426,6 +426,11 @@ def _uses_all(comparison: Comparison, i: int, weights: Weights) -> bool:
     own = sum(tensor.numel() for _, tensor in comparison.run.parameters[i].values())
     in_roles = sum(weight.numel() for weight in weights.values() if weight.requires_grad)
     return not comparison.trial.exercise.needs or own == in_roles
+
+
+def _made_up(comparison: Comparison, weights: Weights) -> bool:
+    """Whether a reading gives a role numbers that are not the student's."""
+    return any(not weights[name].requires_grad for name in comparison.trial.exercise.needs & weights.keys())
 
 
 def _among(values: np.ndarray, sorted_numbers: np.ndarray) -> bool:

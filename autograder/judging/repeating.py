@@ -1,7 +1,7 @@
 """The same calls once more, under conditions that must not matter: what differs then is noted as a sentence."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from autograder import probe
 from autograder.exercise import Case
 from autograder.judging.comparing import (
     Comparison,
+    agrees,
     all_gradient_gaps,
     as_arrays,
     gradients,
@@ -19,7 +20,15 @@ from autograder.judging.comparing import (
     reference,
     within,
 )
-from autograder.judging.looks import Look, Looks, look, same, with_other_weights_first, with_others_first
+from autograder.judging.looks import (
+    Look,
+    Looks,
+    has_a_one,
+    look,
+    same,
+    with_other_weights_first,
+    with_others_first,
+)
 from autograder.judging.replies import Outcome
 from autograder.judging.wording import as_code, difference
 
@@ -161,8 +170,18 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
         how = "where an input is not contiguous in memory, as a transposed one is, it"
         conditions.append(f"{how} {difference(error)} ({cases[i].label})")
     in_training = made.differing("training") if alone else {}
+    if in_training and _right_in_training(comparison, made, in_training):
+        conditions.append("in training mode it is right, in evaluation mode it is not")
     conditions += [f"in training mode it {difference(error)} ({cases[i].label})" for i, error in in_training.items()]
     return Repetition(unsteady, tuple(conditions), bool(in_training))
+
+
+def _right_in_training(comparison: Comparison, made: Looks, differing: Collection[int]) -> bool:
+    """Whether all cases whose results are others in training mode are right there, and wrong in evaluation mode."""
+    run = comparison.run
+    of_case = {i: outcome for i, outcome in made.seen("training") if i in differing}
+    there = replace(run, outcomes=tuple(of_case.get(i, outcome) for i, outcome in enumerate(run.outcomes)))
+    return all(not comparison.right[i] and agrees(there, i, comparison.expected[i]) for i in differing)
 
 
 def _at_every_call(comparison: Comparison, made: Looks, draws: bool) -> dict[int, str]:
@@ -177,7 +196,7 @@ def _at_every_call(comparison: Comparison, made: Looks, draws: bool) -> dict[int
         unlike = [not same(comparison, i, b, a) for a, b in pairs]
         if len(pairs) == 3 and (all(unlike) or (draws and unlike == [True, False, True])):
             why = ": it draws random numbers" if draws else ""
-            sentences[i] = f"called again, it gives a different result each time{why} ({comparison.cases[i].label})"
+            sentences[i] = f"called again and again, it gives different results{why} ({comparison.cases[i].label})"
     return sentences
 
 
@@ -223,7 +242,7 @@ def _setting_left(outcome: Outcome) -> str:
 def _beside_the_result(comparison: Comparison, seen: Sequence[tuple[int, Outcome]]) -> list[str]:
     """What calls that are made again have done beside their results: to inputs, parameters, and earlier results."""
     sentences = list[str]()
-    for i, outcome in seen:
+    for i, outcome in sorted(seen, key=lambda of_case: has_a_one(comparison.cases[of_case[0]])):
         label = comparison.cases[i].label
         if outcome.changed is not None and not sentences:
             name = comparison.run.input_name(outcome.changed)

@@ -26,10 +26,12 @@ class Response:
     Attributes:
         idle: the names of those that should matter and do not.
         astray: the names of those whose gradient is not what a change of them does.
+        flat: all of these, where each has a gradient of 0 or none.
     """
 
     idle: list[str]
     astray: list[str]
+    flat: list[str]
 
 
 def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
@@ -63,7 +65,8 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
             if reported and all(part.dtype.kind == "f" for part in up)
             if not _agrees(_slope(cotangents, up, down) / (2 * nudge), reported.get(name), steps[name])
         ]
-    return Response(idle, astray)
+    flat = [name for name in astray if (own := reported.get(name)) is None or not own.any()]
+    return Response(idle, astray, flat if flat == astray else [])
 
 
 def _around(run: Run, i: int, changes: dict[str, tuple[Tensor, np.ndarray]]) -> dict[str, tuple[Arrays, Arrays]]:

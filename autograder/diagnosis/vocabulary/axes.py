@@ -97,6 +97,11 @@ def read_on(x: Tensor, a: Axis, b: Axis) -> Tensor:
     return x.reshape(*x.shape[:-2], x.shape[-1], x.shape[-2])
 
 
+def misread(x: Tensor) -> Tensor:
+    """a reshape in place of an exchange of two axes; are reshaped where two axes should change places"""
+    return x.reshape(*x.shape[:-2], x.shape[-1], x.shape[-2]).mT
+
+
 def softmax(x: Tensor, axis: Axis) -> Tensor:
     """the softmax; are put through a softmax"""
     return x.softmax(axis)

@@ -1,0 +1,121 @@
+"""What a verdict says of when and where an answer goes wrong, held against code of which it was once untrue."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from headroom import reference
+from tests.judged import told
+
+
+class ByWhatItHasSeen(reference.RMSNorm):
+    """In evaluation mode each token is divided by what training has found."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.running = 1.0
+
+    def forward(self, x):
+        if self.training:
+            self.running = 0.9 * self.running + 0.1 * x.square().mean().item()
+            return super().forward(x)
+        return self.gamma * x / (self.running + self.eps) ** 0.5
+
+
+class RoundedWidth(nn.Module):
+    """A gated network whose width is the next multiple of 8."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        width = 8 * math.ceil(d_ff / 8)
+        self.gate, self.up = nn.Linear(d_model, width, bias=False), nn.Linear(d_model, width, bias=False)
+        self.down = nn.Linear(width, d_model, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class FirstHeadMasked(reference.MultiHeadSelfAttention):
+    def forward(self, x, mask=None):
+        q, k, v = (w(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if mask is not None:
+            scores = torch.cat([scores[:, :1].masked_fill(~mask, -torch.inf), scores[:, 1:]], dim=1)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+BUFFERS: dict[tuple[int, ...], np.ndarray] = {}
+
+
+def into_a_buffer(d_weights, weights):
+    out = BUFFERS.setdefault(weights.shape, np.empty(weights.shape))
+    out[...] = weights * (d_weights - (d_weights * weights).sum(-1, keepdims=True))
+    return out
+
+
+def end_is_the_last(table, words, end):
+    after = table.argmax(-1)
+    written = [words[:, 0]]
+    for _ in range(words.size(1) - 1):
+        written.append(torch.where(written[-1] == len(table) - 1, len(table) - 1, after[written[-1]]))
+    written = torch.stack(written, 1)
+    return written, (written == words)[:, 1:][words[:, :-1] != end].to(table).mean()
+
+
+def one_too_many(logits, tokens, pad):
+    surprise = F.cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none")
+    real = (tokens[:, 1:] != pad).to(logits)
+    return (surprise * real).sum() / (real.sum() + 1)
+
+
+def reshaped(logits, tokens, pad):
+    predictions = logits[:, :-1]
+    scores = predictions.reshape(len(predictions), -1, predictions.size(1))
+    return F.cross_entropy(scores, tokens[:, 1:], ignore_index=pad)
+
+
+def embedded(table, ids, start, scale):
+    positions = reference.sinusoidal_encoding(start + ids.size(1), table.size(1))[start:].to(table)
+    return scale * table[ids] + positions
+
+
+def nothing_for_the_first_id(table, ids, start=0):
+    return embedded(table * (torch.arange(len(table)) > 0)[:, None], ids, start, math.sqrt(table.size(1)))
+
+
+def whole_root(table, ids, start=0):
+    return embedded(table, ids, start, math.isqrt(table.size(1)))
+
+
+def rounded(x, *maps):
+    return tuple(torch.round(x @ one, decimals=2) for one in maps)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said", "unsaid"),
+    [
+        (
+            "RMSNorm",
+            ByWhatItHasSeen,
+            "In training mode it is right, in evaluation mode it is not.",
+            "gives a different",
+        ),
+        ("SwiGLU", RoundedWidth, "Your parameters hold", "Nothing that your code computes"),
+        ("MultiHeadSelfAttention", FirstHeadMasked, "the weights it does not compute, or not all of them", "nowhere"),
+        ("softmax_backward", into_a_buffer, "what one call has returned is changed by the next", "keys 1"),
+        ("letters_right", end_is_the_last, "it goes wrong only where end ≠ the last id", ""),
+        ("sequence_loss", one_too_many, "1 is also added to the count", ""),
+        ("sequence_loss", reshaped, "the predictions are reshaped where two axes should change places", ""),
+        ("embed_tokens", nothing_for_the_first_id, "gradients reach the table – in the cases that agree", ""),
+        ("embed_tokens", whole_root, "✓ 50 of 50 %  each token gets the position of its own place", ""),
+        ("project_qkv", rounded, "no gradient reaches", "is not that of what your code returns"),
+    ],
+)
+def test_what_is_said_is_true_of_the_code(name: str, answer: Any, said: str, unsaid: str) -> None:
+    text = told(name, answer)
+    assert said in text and not (unsaid and unsaid in text), text
