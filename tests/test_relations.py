@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import probe
+from autograder import probe, relations
 from autograder.exercise import Case, Criterion, Exercise
 from autograder.exercises import find
 from autograder.judge import judge
@@ -201,3 +201,54 @@ def test_how_much_is_off_is_said_where_it_is_so_in_all_draws(places, words, aske
     assert list(looks(pairs, (), steady=lambda least: least == asked)) == [f"Where the result is wrong, {words}"]
     assert list(looks(pairs, (), wrong_shape=True)) == [f"Where only the numbers of the result are wrong, {words}"]
     assert list(looks(pairs, (), steady=lambda least: False)) == []
+
+
+def written(*wrong: list[int], begun: int = 0) -> list[relations.Written]:
+    """A case with rows that should all be [3, 1, 2, 0]; 0 is their end."""
+    right = np.array([[3, 1, 2, 0]] * len(wrong))
+    return [relations.Written(np.array(wrong), right, begun, {"end": 0, "pad": 9}, right[:, :0])]
+
+
+@pytest.mark.parametrize(
+    ("row", "begun", "says"),
+    [
+        ([3, 0, 0, 0], 0, ["goes wrong first with `end`, where another id is right", "the first id is right"]),
+        (
+            [3, 1, 2, 4],
+            0,
+            ["goes wrong first where `end` is right", "the first 3 ids are right, and the next is wrong"],
+        ),
+        ([3, 1, 4, 0], 2, ["already the first id that is added is wrong"]),
+        ([3, 1, 2, 4], 2, ["goes wrong first where `end` is right"]),
+    ],
+)
+def test_where_what_is_written_goes_wrong_first_is_said(row, begun, says):
+    said = list(relations.first_wrong("the result", written(row, row, begun=begun) + written(row, row, begun=begun)))
+    assert len(said) == len(says) and all(words in sentence for words, sentence in zip(says, said, strict=True)), said
+
+
+def test_of_rows_that_go_wrong_first_at_an_end_and_before_one_both_are_said():
+    early, late = [3, 0, 0, 0], [3, 1, 2, 4]
+    (said,) = relations.first_wrong("the result", written(early, late) + written(late, early))
+    assert said == "Each wrong row of the result goes wrong first with `end`, or where `end` is right"
+
+
+@pytest.mark.parametrize(
+    ("right", "got", "n_rows", "says"),
+    [
+        ([3, 3, 1, 1], [3, 1, 1, 1], 2, "where the same id is right again"),
+        ([3, 1, 3, 3], [3, 1, 2, 2], 6, "where an id is right that has come before"),
+        ([3, 1, 3, 3], [3, 1, 2, 2], 2, ""),  # by chance, perhaps
+    ],
+)
+def test_ids_that_are_not_written_again_are_seen(right, got, n_rows, says):
+    rows, nothing = np.array([right] * n_rows), np.empty((n_rows, 0), int)
+    cases = [relations.Written(np.array([got] * n_rows), rows, 0, {}, nothing) for _ in range(2)]
+    said = [sentence for sentence in relations.first_wrong("the result", cases) if "first where" in sentence]
+    assert (says in said[0] and len(said) == 1) if says else not said
+
+
+def test_few_rows_or_rows_of_one_case_have_nothing_in_common():
+    assert not list(relations.first_wrong("it", written([3, 0, 0, 0]) + written([3, 0, 0, 0])))
+    assert not list(relations.first_wrong("it", written(*[[3, 0, 0, 0]] * 4)))
+    assert not list(relations.first_wrong("it", written([3, 1, 2, 0], [3, 1, 2, 0]) + written([3, 1, 2, 0])))

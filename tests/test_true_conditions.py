@@ -67,6 +67,14 @@ def end_is_the_last(table, words, end):
     return written, (written == words)[:, 1:][words[:, :-1] != end].to(table).mean()
 
 
+def least_likely(table, words, end):
+    written = [words[:, 0]]
+    for _ in range(words.size(1) - 1):
+        written.append(torch.where(written[-1] == end, end, table[written[-1]].argmin(-1)))
+    written = torch.stack(written, 1)
+    return written, (written == words)[:, 1:][words[:, :-1] != end].to(table).mean()
+
+
 def one_too_many(logits, tokens, pad):
     surprise = F.cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none")
     real = (tokens[:, 1:] != pad).to(logits)
@@ -109,6 +117,12 @@ def rounded(x, *maps):
         ("MultiHeadSelfAttention", FirstHeadMasked, "the weights it does not compute, or not all of them", "nowhere"),
         ("softmax_backward", into_a_buffer, "what one call has returned is changed by the next", "keys 1"),
         ("letters_right", end_is_the_last, "it goes wrong only where end ≠ the last id", ""),
+        (
+            "letters_right",
+            least_likely,
+            "In each wrong row of what was written, the first id is right, and the next",
+            "",
+        ),
         ("sequence_loss", one_too_many, "1 is also added to the count", ""),
         ("sequence_loss", reshaped, "the predictions are reshaped where two axes should change places", ""),
         ("embed_tokens", nothing_for_the_first_id, "gradients reach the table – in the cases that agree", ""),

@@ -58,6 +58,9 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     )
     steady = functools.partial(as_far_off, comparison)
     parts = comparison.trial.exercise.parts
+    if not wrong_shape:
+        for name, seen in _written(comparison).items():
+            sentences += relations.first_wrong(name, seen)
     sentences += relations.looks(_beside_expected(comparison), parts, wrong_shape, steady)
     sentences += by_gradients(comparison)
     if not sentences and len(labels) <= len(comparison.cases) / 2:
@@ -74,6 +77,35 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
         outputs, expected = run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())
         compared.append((outputs, expected, places(comparison, i)))
     return compared
+
+
+def _written(comparison: Comparison) -> dict[str, list[relations.Written]]:
+    """Of each part that holds token ids in rows: what it is, in every case that is compared."""
+    run, cases, found = comparison.run, comparison.cases, dict[str, list[relations.Written]]()
+    compared = [
+        (i, run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())) for i in comparable(comparison)
+    ]
+    for n, name in enumerate(comparison.trial.exercise.parts or ("the result",)):
+        if not all(
+            got[n].dtype.kind == right[n].dtype.kind == "i" and right[n].ndim == 2 for _, got, right in compared
+        ):
+            continue
+        texts = [_text(cases[i], right[n]) for i, _, right in compared]
+        pairs = [(text, right[n]) for text, (_, _, right) in zip(texts, compared, strict=True)]
+        begins = all(np.array_equal(text, rows[:, : text.shape[1]]) for text, rows in pairs)
+        follows = not begins and any(text.shape != rows.shape for text, rows in pairs)
+        for text, (i, got, right) in zip(texts, compared, strict=True):
+            given = zip(run.outcomes[i].arguments, cases[i].inputs, strict=False)
+            marks = {mark: value for mark, value in given if type(value) is int}
+            begun, before = text.shape[1] if begins else 0, text if follows else text[:, :0]
+            found.setdefault(name, []).append(relations.Written(got[n], right[n], begun, marks, before))
+    return found
+
+
+def _text(case: Case, rows: np.ndarray) -> np.ndarray:
+    """The input that is a text for each row of a result, which may begin with it or follow on it; else nothing."""
+    texts = [value for value in case.inputs if isinstance(value, np.ndarray) and value.dtype.kind == "i"]
+    return next((ids for ids in texts if ids.ndim == 2 and len(ids) == len(rows)), rows[:, :0])
 
 
 def _by_chance(comparison: Comparison) -> list[str]:

@@ -5,6 +5,7 @@ import copy
 import inspect
 import json
 import types
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +13,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from .guards import SETTINGS, Watch, Watchdog, defaulting_to, differing, forbidding, guarded, settings, without_compiler
+from .guards import (
+    SETTINGS,
+    Watch,
+    Watchdog,
+    defaulting_to,
+    differing,
+    forbidding,
+    guarded,
+    random_numbers_kept,
+    settings,
+    without_compiler,
+)
 from .objects import in_common, left_behind, loose, moved, unregistered
 from .stand_ins import (
     Cache,
@@ -48,7 +60,12 @@ def answer(request: bytes, target: Any) -> bytes:
     `"forbidden"` lists operations, as `kernels` does, that raise `Forbidden` until the reply's bytes are made.
     """
     ask = unpack(request)
-    with forbidding(ask.get("forbidden", [])), Watchdog(ask.get("seconds", SECONDS)) as watchdog:
+    with (
+        forbidding(ask.get("forbidden", [])),
+        warnings.catch_warnings(),
+        random_numbers_kept(),
+        Watchdog(ask.get("seconds", SECONDS)) as watchdog,
+    ):
         replies = list[dict[str, Any]]()
         for one in ask["asks"] if ask["do"] == "each" else [ask]:
             with of_one_class(bool(one.get("shared"))):

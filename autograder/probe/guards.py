@@ -32,7 +32,7 @@ SEED = 73_856_093  # of PyTorch's random numbers: one that the student's code wi
 SETTINGS: dict[str, Callable[[], Any]] = {
     "gradients": torch.is_grad_enabled,
     "dtype": torch.get_default_dtype,
-    "device": torch.get_default_device,
+    "device": lambda: default_device(),
     "seed": torch.initial_seed,
     "random numbers": lambda: torch.default_generator.get_state().numpy().tobytes(),
 }
@@ -164,17 +164,21 @@ def _is_importing(thread: int | None) -> bool:
     return False
 
 
+def default_device() -> str:
+    """Where PyTorch makes a tensor if nobody says where; its own function for that takes ten times as long."""
+    try:
+        return str(torch.empty(0).device)
+    except Exception:  # a device that is not there
+        return str(torch.get_default_device())
+
+
 @contextlib.contextmanager
 def exact() -> Generator[None]:
     """float64 as the default dtype, so that style and order of operations do not matter; one thread, and the CPU: the
     tensors are tiny, and threads would only wait for each other, a GPU for its data. All are put back."""
     dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    try:
-        on_cpu = torch.empty(0).device.type == "cpu"
-    except Exception:  # the default is a device that is not there
-        on_cpu = False
     # Where the CPU is the default anyway, saying so would only slow every operation down.
-    device = contextlib.nullcontext() if on_cpu else torch.device("cpu")
+    device = contextlib.nullcontext() if default_device() == "cpu" else torch.device("cpu")
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     try:
@@ -219,7 +223,7 @@ def filled() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _random_numbers_kept() -> Generator[None]:
+def random_numbers_kept() -> Generator[None]:
     """PyTorch's random numbers go on afterwards as if none had been drawn; `fork_rng` takes several times as long."""
     state = torch.default_generator.get_state()
     try:
@@ -271,7 +275,10 @@ def defaulting_to(dtype: torch.dtype) -> Generator[None]:
 
 
 def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
-    """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back."""
+    """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back.
+
+    Warnings, and where PyTorch's random numbers go on, are for `answer` to put back, once for all it does.
+    """
     printed = io.StringIO()
     reply: dict[str, Any] = {"error": {"type": TOO_SLOW, "message": f"{watchdog.seconds:g}", "lines": []}}
     try:
@@ -279,8 +286,6 @@ def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str,
             with (
                 contextlib.redirect_stdout(printed),
                 contextlib.redirect_stderr(io.StringIO()),
-                warnings.catch_warnings(),
-                _random_numbers_kept(),
                 torch.enable_grad(),
                 exact(),
                 filled(),
