@@ -81,7 +81,8 @@ def judge_by_response(criterion: Criterion, result: Result, response: Response) 
     if response.idle:
         return replace(result, note=f"nothing depends on {as_code(response.idle)}")
     if response.flat:
-        return replace(result, note=f"no gradient reaches {as_code(response.flat)}, and the result depends on it")
+        them = "it" if len(response.flat) == 1 else "them"
+        return replace(result, note=f"no gradient reaches {as_code(response.flat)}, and the result depends on {them}")
     if response.astray:
         return replace(result, note=f"the gradient of {as_code(response.astray)} is not that of what your code returns")
     return replace(result, holds=True, note="")

@@ -66,8 +66,8 @@ def repeat(comparison: Comparison) -> Repetition:
 
     One object is called again and again, from the smallest case to the largest, each time with other inputs first, and
     back in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
-    each is tried alone. Another object begins with the largest, which it has met with other weights before; so does
-    another of each that has several cases.
+    each is tried alone. Another object of each kind that has several cases begins with its largest; one has met that with
+    other weights before.
     """
     order = _called_again(comparison)
     if not order:
@@ -177,11 +177,11 @@ def _each_alone(comparison: Comparison, back: list[int], order: list[int]) -> Re
 
 
 def _right_in_training(comparison: Comparison, made: Looks, differing: Collection[int]) -> bool:
-    """Whether all cases whose results are others in training mode are right there, and wrong in evaluation mode."""
-    run = comparison.run
-    of_case = {i: outcome for i, outcome in made.seen("training") if i in differing}
-    there = replace(run, outcomes=tuple(of_case.get(i, outcome) for i, outcome in enumerate(run.outcomes)))
-    return all(not comparison.right[i] and agrees(there, i, comparison.expected[i]) for i in differing)
+    """Whether all is right in training mode, and what comes out otherwise there is wrong in evaluation mode."""
+    run, seen = comparison.run, dict(made.seen("training"))
+    there = replace(run, outcomes=tuple(seen.get(i, outcome) for i, outcome in enumerate(run.outcomes)))
+    wrong_elsewhere = not any(comparison.right[i] for i in differing)
+    return wrong_elsewhere and all(agrees(there, i, comparison.expected[i]) for i in seen)
 
 
 def _at_every_call(comparison: Comparison, made: Looks, draws: bool) -> dict[int, str]:
