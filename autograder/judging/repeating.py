@@ -66,7 +66,7 @@ def repeat(comparison: Comparison) -> Repetition:
 
     One object is called again and again, from the smallest case to the largest, each time with other inputs first, and
     back in training mode, with inputs that are not contiguous. Where that shows nothing, none of these matters; else
-    each is tried alone. Another object of each kind that has several cases begins with its largest; one has met that with
+    each is tried alone. Another object of each kind with several cases begins with its largest; one has met that with
     other weights before.
     """
     order = _called_again(comparison)
