@@ -109,6 +109,20 @@ def test_what_costs_its_kernel_is_not_run_again_and_all_before_it_is() -> None:
     assert [remark.where for remark in grader.account.remarks] == ["cell 2", "cell 4"]
 
 
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"timeout": 4}, "did not end within 4 s and was stopped. Is there"),
+        (
+            {"timeout": 4, "total_timeout": 2.0},
+            "did not end within what was left of the notebook's 2 s and was stopped.",
+        ),
+    ],
+)
+def test_a_cell_without_end_is_told_which_limit_stopped_it(limits: dict[str, float], told: str) -> None:
+    assert told in said(run(Scripted(**limits), "endless")[0])
+
+
 def test_a_second_fresh_kernel_runs_no_cell_that_cost_an_earlier_one() -> None:
     grader = Scripted()
     run(grader, "a", "dies", "b", "dies", "c")

@@ -1,7 +1,8 @@
 """A wait with every signal blocked.
 
 score: 10
-says: did not end within 4 s and was stopped. Is there a loop without end in it?
+says: did not end within
+says: and was stopped. Is there a loop without end in it?
 """
 
 # %% rms-norm

@@ -1,7 +1,8 @@
 """while True: pass.
 
 score: 5
-says: did not end within 4 s and was stopped. Is there a loop without end in it?
+says: did not end within
+says: and was stopped. Is there a loop without end in it?
 """
 
 # %% layer-norm

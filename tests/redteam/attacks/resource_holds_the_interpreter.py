@@ -1,7 +1,8 @@
 """A call into C that keeps the interpreter, and heeds no signal.
 
 score: 10
-says: did not end within 4 s, not even when it was interrupted
+says: did not end within
+says: not even when it was interrupted
 """
 
 # %% rms-norm

@@ -1,7 +1,8 @@
 """SIGINT ignored.
 
 score: 10
-says: did not end within 4 s, not even when it was interrupted
+says: did not end within
+says: not even when it was interrupted
 also: user
 """
 

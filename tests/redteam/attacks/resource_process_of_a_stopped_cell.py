@@ -1,7 +1,8 @@
 """A process that goes on after the cell that started it was stopped, and may cost the next cell its kernel.
 
 score: 5
-says: did not end within 4 s and was stopped. Is there a loop without end in it?
+says: did not end within
+says: and was stopped. Is there a loop without end in it?
 noted: forked
 """
 

@@ -1,7 +1,8 @@
 """A search that would take years, inside one call into C.
 
 score: 10
-says: did not end within 4 s and was stopped
+says: did not end within
+says: and was stopped
 """
 
 # %% rms-norm

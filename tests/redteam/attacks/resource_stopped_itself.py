@@ -1,7 +1,7 @@
 """SIGSTOP to oneself: neither running nor ended.
 
 score: 10
-says: did not end within 4 s
+says: did not end within
 """
 
 # %% rms-norm
