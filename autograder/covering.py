@@ -143,9 +143,15 @@ def _exchanged(everything: tuple[Declared, ...], chosen: list[Sizes]) -> list[Si
     found = list[Sizes]()
     for one, other in alike:
         unlike = (sizes for sizes in chosen if sizes[one] != sizes[other] and min(sizes[one], sizes[other]) > 1)
-        turned = (_consistent(everything, {**sizes, one: sizes[other], other: sizes[one]}) for sizes in unlike)
-        found += [sizes for sizes in turned if all(a.holds(sizes) for a in everything if isinstance(a, Only))][:1]
+        turned = (changed(everything, sizes, {one: sizes[other], other: sizes[one]}) for sizes in unlike)
+        found += [sizes for sizes in turned if sizes][:1]
     return found
+
+
+def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], new: Mapping[str, int]) -> Sizes | None:
+    """The same sizes with some axes of another, and what follows from them; None where that may not be."""
+    sizes = _consistent(everything, {**sizes, **new})
+    return sizes if all(axis.holds(sizes) for axis in everything if isinstance(axis, Only)) else None
 
 
 def _consistent(everything: tuple[Declared, ...], sizes: Sizes) -> Sizes:

@@ -99,15 +99,6 @@ def from_on(name: str, least: int) -> Where:
     return Where(f"{name} ≥ {least}", lambda sizes: sizes[name] >= least)
 
 
-def changed(everything: tuple[Declared, ...], sizes: Mapping[str, Any], name: str, value: int) -> Sizes | None:
-    """The same sizes with one axis of another, and what follows from it; None where that may not be."""
-    new: Sizes = {**sizes, name: value}
-    for axis in everything:
-        if isinstance(axis, Derived):
-            new[axis.name] = axis.of(new)
-    return new if all(axis.holds(new) for axis in everything if isinstance(axis, Only)) else None
-
-
 def likely(
     everything: tuple[Declared, ...], form_of: Callable[[Sizes], Sequence[int]], wanted: Sequence[int]
 ) -> list[Sizes]:

@@ -355,28 +355,28 @@ def first_wrong(name: str, seen: Sequence[Written]) -> Iterator[str]:
     ]
     if len(rows) < MIN_ROWS or len({id(case) for case, *_ in rows}) < 2:
         return
-    wrong_rows = f"Each wrong row of {name}"
+    row_of = f"wrong row of {name}"
     for mark in rows[0][0].marks:
         ends = [case.marks.get(mark) for case, *_ in rows]
         stands = [got == end for (*_, got, _), end in zip(rows, ends, strict=True)]
         should = [right == end for (*_, right), end in zip(rows, ends, strict=True)]
         if all(stands):
-            yield f"{wrong_rows} goes wrong first with `{mark}`, where another id is right"
+            yield f"Each {row_of} goes wrong first with `{mark}`, where another id is right"
         elif all(should):
-            yield f"{wrong_rows} goes wrong first where `{mark}` is right"
+            yield f"Each {row_of} goes wrong first where `{mark}` is right"
         elif all(a or b for a, b in zip(stands, should, strict=True)):
-            yield f"{wrong_rows} goes wrong first with `{mark}`, or where `{mark}` is right"
+            yield f"Each {row_of} goes wrong first with `{mark}`, or where `{mark}` is right"
     before = [(right, case.earlier(row, place)) for case, row, place, _, right in rows]
     if all(right in earlier[-1:] for right, earlier in before):
-        yield f"{wrong_rows} goes wrong first where the same id is right again"
+        yield f"Each {row_of} goes wrong first where the same id is right again"
     elif len(rows) >= MANY_ROWS and all(right in earlier for right, earlier in before):
-        yield f"{wrong_rows} goes wrong first where an id is right that has come before"
+        yield f"Each {row_of} goes wrong first where an id is right that has come before"
     places = {place - case.begun for case, _, place, *_ in rows}
     if places == {0} and all(case.begun for case, *_ in rows):
-        yield f"In {wrong_rows.lower()}, already the first id that is added is wrong"
+        yield f"In each {row_of}, already the first id that is added is wrong"
     elif len(places) == 1 and (place := places.pop()) > 0 and not any(case.begun for case, *_ in rows):
         right = "id is" if place == 1 else f"{place} ids are"
-        yield f"In {wrong_rows.lower()}, the first {right} right, and the next is wrong"
+        yield f"In each {row_of}, the first {right} right, and the next is wrong"
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -58,21 +58,22 @@ def into_a_buffer(d_weights, weights):
     return out
 
 
-def end_is_the_last(table, words, end):
-    after = table.argmax(-1)
+def report(words, end, following):
+    """What letters_right returns of a model that writes `following` of each letter."""
     written = [words[:, 0]]
     for _ in range(words.size(1) - 1):
-        written.append(torch.where(written[-1] == len(table) - 1, len(table) - 1, after[written[-1]]))
+        written.append(following(written[-1]))
     written = torch.stack(written, 1)
-    return written, (written == words)[:, 1:][words[:, :-1] != end].to(table).mean()
+    return written, (written == words)[:, 1:][words[:, :-1] != end].double().mean()
+
+
+def end_is_the_last(table, words, end):
+    last = len(table) - 1
+    return report(words, end, lambda letters: torch.where(letters == last, last, table.argmax(-1)[letters]))
 
 
 def least_likely(table, words, end):
-    written = [words[:, 0]]
-    for _ in range(words.size(1) - 1):
-        written.append(torch.where(written[-1] == end, end, table[written[-1]].argmin(-1)))
-    written = torch.stack(written, 1)
-    return written, (written == words)[:, 1:][words[:, :-1] != end].to(table).mean()
+    return report(words, end, lambda letters: torch.where(letters == end, end, table.argmin(-1)[letters]))
 
 
 def one_too_many(logits, tokens, pad):

@@ -219,9 +219,10 @@ class _Search:
             except Exception:
                 continue
         constant = [isinstance(value, Tensor) and not bool((value != value.flatten()[:1]).any()) for value in given]
-        if given and all(constant) and all(value.numel() == 1 for value in given):  # as a count is, which may differ
-            return len({float(value) for value in given}) == 1
-        return bool(given) and all(constant)
+        if not given or not all(constant):
+            return False
+        # A single number is always constant: it tells nothing only where it is the same in all cases, as no count is.
+        return any(value.numel() > 1 for value in given) or len({float(value) for value in given}) == 1
 
     @torch.enable_grad()
     def _with_gradients(self, lines: Lines) -> list[Parts | None] | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autograder import location
-from autograder.covering import Sizes
+from autograder.covering import Sizes, changed
 from autograder.exercise import Case
 from autograder.judging.asking import Trial
 from autograder.judging.comparing import Comparison, as_arrays, largest
@@ -175,7 +175,7 @@ def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: i
     trial, axes = comparison.trial, comparison.trial.exercise.axes
 
     def is_right(value: int) -> bool | None:
-        other = location.changed(axes, sizes, name, value)
+        other = changed(axes, sizes, {name: value})
         return _right_at(trial, [other]) == [True] if other else None
 
     if not is_right(right):

@@ -5,7 +5,6 @@ import copy
 import inspect
 import json
 import types
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -62,7 +61,6 @@ def answer(request: bytes, target: Any) -> bytes:
     ask = unpack(request)
     with (
         forbidding(ask.get("forbidden", [])),
-        warnings.catch_warnings(),
         random_numbers_kept(),
         Watchdog(ask.get("seconds", SECONDS)) as watchdog,
     ):

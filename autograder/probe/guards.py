@@ -27,12 +27,22 @@ MAX_TRACED_SIZE = 5_000  # elements of a tensor that is among them
 IN_TERMS_OF_OTHERS = ("CompositeImplicitAutograd", "CompositeImplicitAutogradNestedTensor", "CompositeExplicitAutograd")
 OF_CPU = ("CPU", "MkldnnCPU", "NestedTensorCPU", "SparseCPU", "SparseCsrCPU", "QuantizedCPU")
 BACKENDS = (*IN_TERMS_OF_OTHERS, *OF_CPU)
+
+
+def default_device() -> str:
+    """Where PyTorch makes a tensor if nobody says where; its own function for that takes ten times as long."""
+    try:
+        return str(torch.empty(0).device)
+    except Exception:  # a device that is not there
+        return str(torch.get_default_device())
+
+
 SEED = 73_856_093  # of PyTorch's random numbers: one that the student's code will hardly choose itself
 # What holds for the whole process: no call may leave another, but that it may draw random numbers.
 SETTINGS: dict[str, Callable[[], Any]] = {
     "gradients": torch.is_grad_enabled,
     "dtype": torch.get_default_dtype,
-    "device": lambda: default_device(),
+    "device": default_device,
     "seed": torch.initial_seed,
     "random numbers": lambda: torch.default_generator.get_state().numpy().tobytes(),
 }
@@ -75,7 +85,7 @@ def forbidding(forbidden: list[list[str]]) -> Generator[None]:
     """Let these of torch's own operations raise `Forbidden`, whoever calls them: in any thread, by any name of theirs.
 
     A watch that notes what is called sees one thread only, and can be told to look away; this replaces the operations
-    themselves, in torch's dispatcher, and puts them back.
+    themselves, in torch's dispatcher, and puts them back; what the code does to the filters of warnings, too.
 
     Args:
         forbidden: what runs them, as `kernels` lists it.
@@ -162,14 +172,6 @@ def _is_importing(thread: int | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def default_device() -> str:
-    """Where PyTorch makes a tensor if nobody says where; its own function for that takes ten times as long."""
-    try:
-        return str(torch.empty(0).device)
-    except Exception:  # a device that is not there
-        return str(torch.get_default_device())
 
 
 @contextlib.contextmanager
@@ -277,7 +279,7 @@ def defaulting_to(dtype: torch.dtype) -> Generator[None]:
 def guarded(work: Callable[[], dict[str, Any]], watchdog: Watchdog) -> dict[str, Any]:
     """Run `work` with the outside kept still: no prints, no warnings, torch's global settings put back.
 
-    Warnings, and where PyTorch's random numbers go on, are for `answer` to put back, once for all it does.
+    The filters of warnings, and where PyTorch's random numbers go on, `answer` puts back, once for all it does.
     """
     printed = io.StringIO()
     reply: dict[str, Any] = {"error": {"type": TOO_SLOW, "message": f"{watchdog.seconds:g}", "lines": []}}
