@@ -58,7 +58,7 @@ ENDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 def work(request: dict[str, Any], say: Say) -> Any:
     if request.get("grow"):
-        KEPT.append(bytearray(b"x" * (MAX_GROWTH + MB)))
+        KEPT.append(b"x" * (MAX_GROWTH + 64 * MB))  # whatever else the process gives back meanwhile
     say({"begun": True})
     if how := request.get("end"):
         faulthandler.disable()  # pytest's, which would print where it ended
