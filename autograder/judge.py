@@ -5,11 +5,8 @@ input, every expected value is computed here, and no score ever crosses the line
 `autograder.judging`.
 """
 
-import contextlib
-import gc
 import logging
 import secrets
-from collections.abc import Generator
 
 import numpy as np
 
@@ -49,7 +46,7 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
             raise
 
     try:
-        with probe.exact(), np.errstate(all="ignore"), _nothing_collected():
+        with probe.exact(), np.errstate(all="ignore"):
             return _verdict(Trial.of(exercise, carrying, exercise.tried(rng), rng))
     except (NoAnswer, Malformed) as why:
         return not_judged(exercise.name, str(why))
@@ -60,18 +57,6 @@ def judge(exercise: Exercise, ask: Ask, seed: int | None = None) -> Verdict:
         return not_judged(
             exercise.name, f"the check itself failed ({type(error).__name__}) on what your code returned."
         )
-
-
-@contextlib.contextmanager
-def _nothing_collected() -> Generator[None]:
-    """No garbage collection meanwhile: a full one goes over all of PyTorch, and a check leaves little to collect."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _verdict(trial: Trial) -> Verdict:

@@ -3,6 +3,7 @@
 import errno
 import faulthandler
 import logging
+import mmap
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from autograder.pipeline.unit import MAX_GROWTH, MB, Ended, Failed, Say, Unit, Units, of_the_grader
 
-KEPT: list[bytearray] = []
+KEPT: list[mmap.mmap] = []
 
 
 def spin() -> None:
@@ -58,7 +59,8 @@ ENDS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 def work(request: dict[str, Any], say: Say) -> Any:
     if request.get("grow"):
-        KEPT.append(b"x" * (MAX_GROWTH + 64 * MB))  # whatever else the process gives back meanwhile
+        # Not from the heap, in which a process that has done much may have as much left over.
+        KEPT.append(mmap.mmap(-1, MAX_GROWTH + 64 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     say({"begun": True})
     if how := request.get("end"):
         faulthandler.disable()  # pytest's, which would print where it ended
