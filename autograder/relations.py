@@ -487,7 +487,8 @@ def _be(names: Sequence[str]) -> str:
 
 def verb(name: str, singular: str) -> str:
     """A verb in the form that goes with one name, which may be a plural."""
-    return {"is": "are", "has": "have", "holds": "hold", "lacks": "lack"}[singular] if name.endswith("s") else singular
+    plural = {"is": "are", "has": "have", "holds": "hold", "lacks": "lack", "goes": "go"}
+    return plural[singular] if name.endswith("s") else singular
 
 
 def as_sentence(text: str) -> str:

@@ -96,6 +96,27 @@ def test_what_does_not_hold_of_further_sizes_is_not_said(seed):
     assert not verdict.passed and "only where" not in verdict.headline, verdict.text()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_of_a_result_are_told_apart(seed):
+    """Each goes wrong where its own map is square, whatever the others are."""
+
+    def turned(x, *maps):
+        return tuple(x @ (one.T if one.size(0) == one.size(1) else one) for one in maps)
+
+    verdict = judge(find("project_qkv"), lambda request: probe.answer(request, turned), seed)
+    says = "q and k go wrong only where d_model > 1 and d_model = d_k, and v goes wrong only where d_model > 1 and "
+    assert f"{says}d_model = d_v." in verdict.headline, verdict.text()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_parts_nothing_is_said_if_one_goes_wrong_without_a_condition(seed):
+    def turned(x, w_q, w_k, w_v):
+        return x @ (w_q.T if w_q.size(0) == w_q.size(1) else w_q), x @ w_k + x.sum() ** 2, x @ w_v
+
+    verdict = judge(find("project_qkv"), lambda request: probe.answer(request, turned), seed)
+    assert not verdict.passed and "only where" not in verdict.headline, verdict.text()
+
+
 def test_a_condition_that_always_holds_is_not_said():
     sets = [{"heads": heads, "d_head": d_head} for heads in (1, 2, 3) for d_head in (2, 3, 4)]
     axes = (Axis("heads", most=3), Axis("d_head", least=2, most=4))

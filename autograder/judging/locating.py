@@ -11,8 +11,9 @@ from autograder.covering import Sizes, changed
 from autograder.exercise import Case
 from autograder.judging.asking import Trial
 from autograder.judging.comparing import Comparison, as_arrays, largest
-from autograder.judging.narrowing import comparable, compared
+from autograder.judging.narrowing import comparable, compared, places
 from autograder.judging.repeating import Repetition
+from autograder.relations import listed, verb
 
 MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
 NEARLY = 0.1  # of the gap of what is wrong: what is right should be much closer
@@ -22,8 +23,9 @@ MAX_GUESSES = 3  # at which sizes the code goes wrong
 def locate(comparison: Comparison, repetition: Repetition) -> str:
     """At which sizes the code goes wrong, where it is right at all others: tried on further ones, then said.
 
-    A sentence without its end. It claims no more than was tried, and not that all goes wrong there: cases with other
-    axes, which name no sizes, are left out of it, and what differs when calls are made again is added.
+    A sentence without its end, which tells the parts of a result apart where they go wrong at sizes of their own. It
+    claims no more than was tried, and not that all goes wrong there: cases with other axes, which name no sizes, are
+    left out of it, and what differs when calls are made again is added.
     """
     if _has_other_reasons(comparison):
         return ""
@@ -34,23 +36,36 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
     again = (*repetition.unsteady.values(), *repetition.conditions)
     if where := _where(comparison):
         return f"{tried}, it goes wrong {f'where {where}; {again[0]}' if again else f'only where {where}'}"
-    return ""
+    if again:
+        return ""
+    of_parts = dict[str, list[str]]()  # what goes wrong there
+    for n, name in enumerate(comparison.trial.exercise.parts):
+        if not all(_right(comparison, n)):
+            of_parts.setdefault(_where(comparison, n), []).append(name)
+    if not of_parts or "" in of_parts:
+        return ""
+    sentences = [
+        f"{listed(names)} {verb(names[0], 'goes') if len(names) == 1 else 'go'} wrong only where {where}"
+        for where, names in of_parts.items()
+    ]
+    return f"{tried}, {', and '.join(sentences)}"
 
 
-def _where(comparison: Comparison) -> str:
-    """What holds of all sizes at which the code goes wrong, and of no other.
+def _where(comparison: Comparison, part: int | None = None) -> str:
+    """What holds of all sizes at which the code goes wrong, or one part of what it returns, and of no other.
 
     What is tried for a guess that does not hold is taken into account by the next.
     """
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     sets = [case.sizes for case in trial.cases if case.sizes is not None]
-    wrong = [not comparison.right[i] for i, case in enumerate(trial.cases) if case.sizes is not None]
+    is_right = _right(comparison, part)
+    wrong = [not is_right[i] for i, case in enumerate(trial.cases) if case.sizes is not None]
     guessed = set[tuple[str, bool]]()
     for _ in range(MAX_GUESSES):
         limits = (
             location.from_on(name, least)
             for name, sizes, right, wrong_at in location.limits(axes, sets, wrong)
-            if (least := _limit(comparison, name, sizes, right, wrong_at)) is not None
+            if (least := _limit(comparison, part, name, sizes, right, wrong_at)) is not None
         )
         guesses = itertools.chain(limits, location.found(axes, sets, wrong))
         where = next((guess for guess in guesses if (guess.words, guess.seldom_right) not in guessed), None)
@@ -58,9 +73,9 @@ def _where(comparison: Comparison) -> str:
             return ""
         guessed.add((where.words, where.seldom_right))
         further = location.further(axes, where, sets)
-        if not further or not _explains_others(comparison, where):
+        if not further or not _explains_others(comparison, part, where):
             continue
-        right = _right_where_luck_is_out(trial, where, further)
+        right = _right_where_luck_is_out(trial, part, where, further)
         if len(right) < len(further):
             continue
         gone_wrong = [not is_right for is_right in right]
@@ -70,7 +85,18 @@ def _where(comparison: Comparison) -> str:
     return ""
 
 
-def _explains_others(comparison: Comparison, where: location.Where) -> bool:
+def _right(comparison: Comparison, part: int | None) -> list[bool]:
+    """Whether each case is right; of one part of what is returned, whether that is, however the others are."""
+    right = list(comparison.right)
+    if part is None:
+        return right
+    for i, outcome in enumerate(comparison.run.outcomes):
+        if outcome.output and comparison.expected[i] and comparison.run.fits(i):
+            right[i] = right[i] or not places(comparison, i)[part].any()
+    return right
+
+
+def _explains_others(comparison: Comparison, part: int | None, where: location.Where) -> bool:
     """Whether each wrong case that is not drawn for sizes may have some of which `where` holds, if they can be told."""
     trial, usual = comparison.trial, _usual_axes(comparison)
 
@@ -82,7 +108,7 @@ def _explains_others(comparison: Comparison, where: location.Where) -> bool:
 
     others = (
         location.likely(trial.exercise.axes, form_of, form(case))
-        for case, right in zip(comparison.cases, comparison.right, strict=True)
+        for case, right in zip(comparison.cases, _right(comparison, part), strict=True)
         if case.sizes is None and not right and _axes(case) in usual
     )
     return all(any(location.may_hold(where, sizes) for sizes in likely) for likely in others if likely)
@@ -153,30 +179,32 @@ def _right_by_tolerance(comparison: Comparison) -> bool:
     return max(gaps[True], default=0.0) > NEARLY * min(gaps[False], default=np.inf)
 
 
-def _right_where_luck_is_out(trial: Trial, where: location.Where, sets: list[Sizes]) -> list[bool]:
+def _right_where_luck_is_out(trial: Trial, part: int | None, where: location.Where, sets: list[Sizes]) -> list[bool]:
     """Whether the code is right at each of these sizes; nothing where no object can be built for them.
 
     Where it should go wrong and does not, that may be luck, as where the likeliest token is the same: it is drawn anew.
     """
-    right = _right_at(trial, sets)
+    right = _right_at(trial, part, sets)
     if not all(is_right or where.holds(sizes) for is_right, sizes in zip(right, sets, strict=False)):
         return right
     for _ in range(MAX_DRAWN_ANEW):
         lucky = [n for n, is_right in enumerate(right) if is_right and where.holds(sets[n])]
         if not lucky:
             break
-        for n, is_right in zip(lucky, _right_at(trial, [sets[n] for n in lucky]), strict=False):
+        for n, is_right in zip(lucky, _right_at(trial, part, [sets[n] for n in lucky]), strict=False):
             right[n] = is_right
     return right
 
 
-def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: int, wrong: int) -> int | None:
+def _limit(
+    comparison: Comparison, part: int | None, name: str, sizes: Mapping[str, Any], right: int, wrong: int
+) -> int | None:
     """The least size of an axis from which on these sizes go wrong, by halving; None where it is not for that axis."""
     trial, axes = comparison.trial, comparison.trial.exercise.axes
 
     def is_right(value: int) -> bool | None:
         other = changed(axes, sizes, {name: value})
-        return _right_at(trial, [other]) == [True] if other else None
+        return _right_at(trial, part, [other]) == [True] if other else None
 
     if not is_right(right):
         return None
@@ -192,7 +220,7 @@ def _limit(comparison: Comparison, name: str, sizes: Mapping[str, Any], right: i
     return wrong if is_right(wrong + 1) is False else None
 
 
-def _right_at(trial: Trial, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
+def _right_at(trial: Trial, part: int | None, sets: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Whether the code is right in further cases of these sizes; nothing where no object can be built for them."""
     further = compared(trial, [trial.exercise.of(sizes, trial.rng) for sizes in sets])
-    return [] if further is None else list(further.right)
+    return [] if further is None else _right(further, part)
