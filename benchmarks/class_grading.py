@@ -1,16 +1,24 @@
 """A whole class: submissions a second of stock nbgrader and of this course on one core and on all, in one run.
 
     python benchmarks/class_grading.py [--submissions 600] [--stock 3] [--workers 2] [--seed 0] [--only-ours]
+    python benchmarks/class_grading.py --recorded 10000 [--submissions 600] [--workers 2] [--seed 0]
 
 The class hands in labs 2 to 4: right answers in many styles, known mistakes, small changes of the model answer
 (`mutation/changes.py`), and files that are no notebooks. Stock nbgrader grades right answers to labs 2 and 4; what it
 pays once for each command is told apart, as in `grading.py`. Ours is `python -m autograder grade` for
 the whole class, start included, with one worker and with several; both must give the same scores. Meanwhile the memory
 of the command's own process is looked at. Writes benchmarks/results/class_grading.md.
+
+`--recorded` looks at the command alone, with more hand-ins than there is time to grade: a hand-in that another student
+has handed in too gets the answer that a worker gave for that one, with this student's name and ids. It tells how many
+submissions a second one command can hand out and write down, and whether its memory stays as it is. Writes
+benchmarks/results/class_grading-recorded.md.
 """
 
 import argparse
 import ast
+import hashlib
+import json
 import os
 import random
 import re
@@ -20,7 +28,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import nbformat
 import psutil
@@ -29,10 +37,12 @@ from nbgrader.api import Gradebook
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
+from autograder.pipeline import parcel, worker  # noqa: E402
 from benchmarks import grading  # noqa: E402
 from benchmarks.mutation.changes import changes  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "class_grading.md"
+RECORDED = RESULTS.with_name("class_grading-recorded.md")
 # Of each lab, the exercises that a hand-in answers, by the cell that holds the answer.
 LABS = {
     "lab02_multi_head": {"multi-head": "MultiHeadSelfAttention"},
@@ -41,7 +51,6 @@ LABS = {
 }
 KINDS = {"right": 58, "wrong": 30, "changed": 8, "broken": 4}  # of a hundred hand-ins
 BROKEN = (b"", b"{", b"not a notebook", b'{"cells": 3}', b"\x80\x00")
-SAMPLES = 20  # looks at the memory, spread over the run
 
 
 def source_of(lab: str, name: str) -> nbformat.NotebookNode:
@@ -90,23 +99,103 @@ def make_class(folder: Path, count: int, seed: int) -> dict[str, int]:
     return made
 
 
-def grade(folder: Path, workers: int) -> dict[str, Any]:
-    """Grade the class: seconds, share of the time for writing, and the memory of the command's process, in MiB."""
-    command = [sys.executable, "-m", "autograder", "grade", "--workers", str(workers)]
+def hand_in_again(folder: Path, count: int) -> None:
+    """Have more students hand in what others have handed in, until there are `count` hand-ins."""
+    made = {lab: sorted((folder / "submitted").glob(f"*/{lab}")) for lab in LABS}
+    for number in range(sum(map(len, made.values())), count):
+        lab = list(LABS)[number % len(LABS)]
+        student = number // len(LABS)
+        shutil.copytree(made[lab][student % len(made[lab])], folder / "submitted" / f"s{student:05d}" / lab)
+
+
+class Recorded(worker.Grader):
+    """A process that grades, of which a hand-in is asked for once, whoever hands it in."""
+
+    answers: ClassVar[dict[bytes, tuple[str, bytes]]] = {}  # by a hash of lab and hand-in: of which student, and which
+
+    def ask(self, request: bytes) -> bytes:
+        """The process's answer to the same hand-in, as if it were this student's."""
+        wanted, contents = parcel.unpack(request)
+        key = hashlib.sha256(wanted["lab"].encode() + contents[1]).digest()
+        if key not in self.answers:
+            self.answers[key] = wanted["student"], super().ask(request)
+        student, answer = self.answers[key]
+        return answer if student == wanted["student"] else _of_another(answer, student, wanted["student"])
+
+
+def _of_another(answer: bytes, student: str, other: str) -> bytes:
+    about, contents = parcel.unpack(answer)
+    text = json.dumps(about).replace(student, other)
+    for table in ("submitted_assignment", "submitted_notebook", "grade", "comment"):
+        for row in about["rows"].get(table, ()):
+            text = text.replace(row["id"], hashlib.md5(f"{row['id']} {other}".encode()).hexdigest())
+    return parcel.pack(json.loads(text), [content.replace(student.encode(), other.encode()) for content in contents])
+
+
+def grade_from_records(workers: int) -> int:
+    """`python -m autograder grade` in the current folder, whose workers answer as `Recorded` does."""
+    from autograder import __main__ as command
+    from autograder.pipeline import cluster
+
+    cluster.Grader = Recorded
+    return command.main(["grade", "--workers", str(workers)])
+
+
+def grade(folder: Path, workers: int, recorded: bool = False) -> dict[str, Any]:
+    """Grade the class.
+
+    Returns:
+        the seconds; submissions a second once workers had started, and how much of that time was for writing, in per
+        cent; and how many submissions were graded when the command's process took how many MiB.
+    """
+    command = [sys.executable, *([__file__, "--as-recorded"] if recorded else ["-m", "autograder", "grade"])]
+    command += ["--workers", str(workers)]
     begun = time.perf_counter()
     with (folder / "said.txt").open("w+", encoding="utf-8") as said:
         process = subprocess.Popen(command, cwd=folder, env=grading.environment(folder), stdout=said, stderr=said)
-        memory: list[float] = []
+        memory: list[tuple[int, float]] = []
         while process.poll() is None:
-            memory.append(_memory(process.pid))
+            if taken := _memory(process.pid):
+                done = re.findall(r"(\d+) of \d+ done by", (folder / "said.txt").read_text(encoding="utf-8"))
+                memory.append((int(done[-1]) if done else 0, taken))
             time.sleep(0.5)
         seconds = time.perf_counter() - begun
         said.seek(0)
         text = said.read()
-    if not (shares := re.findall(r"(\d+) of \d+ done by.*?(\d+)% of the time for writing", text)):
+    if not (told := re.findall(r" done by.*?([\d.]+) a second.*?(\d+)% of the time for writing", text)):
         raise SystemExit(f"the class could not be graded:\n{text[-3000:]}")
-    step = max(1, len(memory) // SAMPLES)
-    return {"seconds": seconds, "writing": int(shares[-1][1]), "memory": [m for m in memory[::step] if m]}
+    rate, writing = map(float, told[-1])
+    return {"seconds": seconds, "rate": rate, "writing": writing, "memory": memory}
+
+
+def measure_command(count: int, different: int, workers: int, seed: int) -> None:
+    """What `--recorded` does."""
+    load = os.getloadavg()[0]
+    with grading.scratch() as folder:
+        make_class(folder, different, seed)
+        hand_in_again(folder, count)
+        done = grade(folder, workers, recorded=True)
+        graded = sum(score is not None for score in scores(folder).values())
+    rows = ""
+    for wanted in (100, 1_000, *range(2_000, count, 2_000), count):
+        if at := next((look for look in done["memory"] if look[0] >= wanted), None):
+            rows += f"| {at[0]:,} | {at[1]:.0f} |\n"
+    writing = done["writing"] / 100 / done["rate"]
+    text = f"""# What the command itself can take
+
+By `benchmarks/class_grading.py --recorded {count}`, on {os.cpu_count()} CPU cores (load before: {load:.1f}): {count:,}
+hand-ins to {len(LABS)} labs, {different} of them different; one that was handed in before gets the same answer again.
+{graded:,} have a score afterwards.
+
+{done["seconds"]:.0f} s with {workers} workers; {done["rate"]:.1f} a second once they had started, with
+{done["writing"]:.0f} % of that time for writing. The one writer takes {1000 * writing:.0f} ms for each, which limits
+the course to {1 / writing:.0f} a second, however many workers there are.
+
+| graded | MiB of the command's process |
+|--:|--:|
+{rows}"""
+    print(text)
+    RECORDED.write_text(text, encoding="utf-8")
 
 
 def _memory(pid: int) -> float:
@@ -142,11 +231,20 @@ def main() -> None:
     parser.add_argument(
         "--only-ours", action="store_true", help="only the run with several workers; nothing is written"
     )
+    parser.add_argument("--recorded", type=int, metavar="N", help="N hand-ins, most of them answered from records")
+    parser.add_argument("--as-recorded", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.as_recorded:
+        sys.exit(grade_from_records(chosen.workers))
     if chosen.submissions < 100:
         parser.error(
             f"--submissions {chosen.submissions}: with fewer than 100, starting would count for more than work"
         )
+    if chosen.recorded is not None:
+        if chosen.recorded < chosen.submissions:
+            parser.error(f"--recorded {chosen.recorded}: fewer than the {chosen.submissions} of --submissions")
+        measure_command(chosen.recorded, chosen.submissions, chosen.workers, chosen.seed)
+        return
     rows, found, made = [], [], dict[str, int]()
     load = os.getloadavg()[0]
     counts = [chosen.workers] if chosen.only_ours else sorted({1, chosen.workers})
@@ -156,10 +254,10 @@ def main() -> None:
             done = grade(folder, workers)
             found.append(scores(folder))
         each = done["seconds"] / chosen.submissions
-        memory = done["memory"]
+        memory = [taken for _, taken in done["memory"]]
         early, late = max(memory[: len(memory) // 4]), max(memory[-len(memory) // 4 :])
-        rows.append((f"ours, {workers} worker{'s' * (workers > 1)}", each, f"{done['writing']} %", early, late))
-        print(f"{workers} workers: {done['seconds']:.0f} s, {1 / each:.2f} a second, {done['writing']} % for writing, "
+        rows.append((f"ours, {workers} worker{'s' * (workers > 1)}", each, f"{done['writing']:.0f} %", early, late))
+        print(f"{workers} workers: {done['seconds']:.0f} s, {1 / each:.2f} a second, {done['writing']:.0f} % writing, "
               f"memory {early:.0f} MiB in the first quarter, {late:.0f} in the last")  # fmt: skip
     if chosen.only_ours:
         return
