@@ -14,6 +14,7 @@ from autograder import probe
 from autograder.exercise import Exercise
 from autograder.judging.asking import Trial, call, describe
 from autograder.judging.concluding import conclude, nothing_to_compare
+from autograder.judging.explaining import confirmed
 from autograder.judging.matching import adopt, compare, take_parts
 from autograder.judging.repeating import repeat
 from autograder.judging.replies import Ask, Malformed
@@ -67,5 +68,5 @@ def _verdict(trial: Trial) -> Verdict:
     run = take_parts(call(trial, description, description.parameters))
     if verdict := nothing_to_compare(run):
         return verdict
-    comparison = adopt(compare(run))
+    comparison = confirmed(adopt(compare(run)))
     return conclude(comparison, repeat(comparison))

@@ -213,7 +213,13 @@ def _of_choices(everything: Sequence[Declared]) -> Iterator[Where]:
             if None in axis.values and len(axis.values) > 2:
                 yield Where(f"there is a {axis.name}", lambda sizes, n=axis.name: sizes[n] is not None, single=True)
             for value in axis.values:
-                words = f"there is no {axis.name}" if value is None else f"{axis.name} = {value}"
+                words = f"there is no {axis.name}" if value is None else f"{axis.name} {_is(value)}"
                 yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
                 if value is not None and None not in axis.values and len(axis.values) > 2:
-                    yield Where(f"{axis.name} ≠ {value}", lambda sizes, n=axis.name, v=value: sizes[n] != v)
+                    yield Where(f"{axis.name} {_is(value, 'not ')}", lambda sizes, n=axis.name, v=value: sizes[n] != v)
+
+
+def _is(value: Any, not_: str = "") -> str:
+    """That something is a value, or that it is not: "= 3", or of what is said in words, "are of ±10³"."""
+    in_words = isinstance(value, str) and value.startswith("of ")
+    return f"are {not_}{value}" if in_words else f"{'≠' if not_ else '='} {value}"

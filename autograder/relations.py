@@ -274,12 +274,14 @@ def looks(
         if len(bad) < len(parts):
             good = [name for name in parts if name not in bad]
             yield as_sentence(f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not")
+    seen = list[str]()
     for n in range(len(wrong[0][0])):
         those = [(g[n], e[n], off[n]) for g, e, off in wrong if off[n].any()]
         name = parts[n] if len(parts) > 1 else "the result"
         if len(those) > 1:
             numbers, be = ("only the numbers of ", "are") if wrong_shape else ("", _be([name]))
-            yield from _of_part(name, those, f"Where {numbers}{name} {be} wrong", steady)
+            seen += _of_part(name, those, f"Where {numbers}{name} {be} wrong", steady)
+    yield from sorted(seen, key=lambda sentence: " off" in sentence)  # how much is wrong says least
 
 
 def _of_part(
@@ -292,10 +294,10 @@ def _of_part(
     broken = [(g, e) for g, e, _ in those if g.dtype.kind == "f" and not np.isfinite(g[np.isfinite(e)]).all()]
     if len(broken) > 1:
         yield f"In {len(broken)} cases, {name} {verb(name, 'holds')} NaN or ∞ where there should be numbers"
-    for axis, at in itertools.product((0, -2, -1), (0, -1)):
+    for (axis, which), at in itertools.product({0: "first", -2: "last but one", -1: "last"}.items(), (0, -1)):
         if place := _only_at(those, axis, at):  # as code: what an axis is called differs from task to task
-            where = f"`[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]`"
-            yield f"{where_wrong}, only {where} is {place}{' as a whole' * (place == 'right')}"
+            where = f"`[{'..., ' * (axis < 0)}{at}{', :' * (axis == -2)}]` is {place}"
+            yield f"{where_wrong}, along its {which} axis only {where}{' as a whole' * (place == 'right')}"
     summed = all(e.ndim and e.dtype.kind == "f" and np.allclose(e.sum(-1), 1, atol=1e-6) for _, e, _ in those)
     if summed and not all(np.allclose(g.sum(-1), 1, atol=1e-4) for g, _, _ in those):
         across = all(g.ndim > 1 and np.allclose(g.sum(-2), 1, atol=1e-6) for g, _, _ in those)

@@ -74,7 +74,7 @@ def test_a_right_answer_breaks_no_relation():
         (lambda x, mask=None: causal_means(x, mask) / 0, "holds NaN or ∞ where there should be numbers"),
         (
             lambda x, mask=None: torch.cat([causal_means(x, mask)[:, :3], x[:, 3:] * 0.5], 1),
-            "wrong, only `[..., -1, :]` is",
+            "wrong, along its last but one axis only `[..., -1, :]` is",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from autograder.exercise import Case, Inputs, Weights
 from autograder.judging.asking import Run, Trial
 from autograder.judging.replies import Arrays
 
+ROUNDING = 1e-4  # of the largest number: no difference that is smaller shows at first sight
 Parts = tuple[Tensor, ...]  # of an answer: one tensor, or several
 Reading = list[Weights]  # a way to read the student's parameters: for each case, the weights by role
 
@@ -135,22 +136,20 @@ def _tolerance(trial: Trial, i: int, expected: np.ndarray, dtype: str = "") -> f
     return trial.exercise.tolerance(case, expected) * (20.0 if (dtype or case.dtype) == "float32" else 1.0)
 
 
-def differing(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where two arrays of one shape differ by more than rounding."""
+def differing(got: np.ndarray, expected: np.ndarray, tolerance: float = ROUNDING) -> np.ndarray:
+    """Where two arrays of one shape differ by more than a share of the largest number."""
     got, expected = got.astype(float), expected.astype(float)
     with np.errstate(invalid="ignore"):
-        close = (np.abs(got - expected) <= 1e-4 * max(1e-3, largest(expected))) | (got == expected)
+        close = (np.abs(got - expected) <= tolerance * max(1e-3, largest(expected))) | (got == expected)
     return ~close & ~(np.isnan(got) & np.isnan(expected))
 
 
 def off(trial: Trial, i: int, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Where an array of case i differs from what is expected, if it does: by a little, where it is no more anywhere."""
+    """Where an array of case i differs from what is expected; at first sight, if it is another kind of number."""
     if near(trial, i, got, expected):
         return np.zeros(expected.shape, bool)
-    places = differing(got, expected)
-    if places.any() or got.dtype.kind != expected.dtype.kind:
-        return places
-    return np.abs(got - expected) > _tolerance(trial, i, expected) * max(1e-3, largest(expected))
+    same_kind = got.dtype.kind == expected.dtype.kind
+    return differing(got, expected, _tolerance(trial, i, expected) if same_kind else ROUNDING)
 
 
 def largest(values: np.ndarray) -> float:

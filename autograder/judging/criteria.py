@@ -143,7 +143,8 @@ def _judged(grounds: Grounds, key: str, right: Sequence[bool], gaps: Gaps) -> tu
     """Whether a criterion that measures nothing holds, and a note."""
     comparison = grounds.comparison
     if key == "shape":
-        return _shape(comparison)
+        holds, note = _shape(comparison)
+        return holds, "at the first call" if holds and grounds.repetition.unsteady else note
     if key == "gradients":
         return _gradients(comparison, gaps)
     if key == "contract":
@@ -154,6 +155,8 @@ def _judged(grounds: Grounds, key: str, right: Sequence[bool], gaps: Gaps) -> tu
     hidden = [i for i, case in enumerate(cases) if not case.visible]
     unseen = [i for i in hidden if i in chosen] or hidden  # what is known beforehand earns nothing
     holds = n_agreeing == len(chosen) and (not unseen or any(right[i] for i in unseen))
+    if not holds and unread(comparison):
+        return False, "cannot be compared, for the reason above"
     words = "case agrees" if len(chosen) == 1 else "cases agree"
     each_time = " at every call" if n_agreeing < sum(comparison.right[i] for i in chosen) else ""
     return holds, "" if holds else f"{n_agreeing} of {len(chosen)} {words}{each_time}"

@@ -26,11 +26,12 @@ from autograder.judging.comparing import (
     reference,
     shapes,
 )
-from autograder.judging.matching import MAX_DIAGNOSED, by_name
+from autograder.judging.matching import MAX_DIAGNOSED, by_name, likely
 from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response, respond
 from autograder.judging.wording import as_code
 
+MIN_AGREEING = 4  # cases without which a reading of parameters that is only likely needs an explanation
 MAX_CHOICES = 16  # of plain values for parameters without effect
 RAISES: Parts = ()  # in place of an answer: an error of the same kind
 MISFITS = {"RuntimeError", "IndexError", "ValueError", "AxisError"}  # the last is NumPy's IndexError
@@ -125,6 +126,16 @@ def explain(
     if cause is None and (cause := _without_effect(comparison, idle)):
         idle = []
     return Explanation(cause, response, not idle and (response is not None or cause is not None))
+
+
+def confirmed(comparison: Comparison) -> Comparison:
+    """The same under the reading of the parameters that comes nearest, where they cannot be told apart and some results
+    are right under it, or all are explained; else as it is."""
+    other = likely(comparison)
+    if other is None:
+        return comparison
+    enough = sum(other.right) >= MIN_AGREEING or known_mistakes(other, None) or _small_change(other, Repetition({}))
+    return other if enough else comparison
 
 
 # --- Known mistakes ----------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
             of_parts.setdefault(_where(comparison, n), []).append(name)
     if not of_parts or "" in of_parts:
         return ""
+    if len(of_parts) == 1 and len(*of_parts.values()) == len(comparison.trial.exercise.parts):
+        return f"{tried}, it goes wrong only where {next(iter(of_parts))}"
     sentences = [
         f"{listed(names)} {verb(names[0], 'goes') if len(names) == 1 else 'go'} wrong only where {where}"
         for where, names in of_parts.items()

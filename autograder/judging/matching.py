@@ -74,8 +74,8 @@ def by_name(run: Run, i: int) -> Iterator[Weights]:
 # --- By what parameters do ---------------------------------------------------------------------------------------
 
 
-def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
-    """The case that tells most about parameters: several layers, heads, groups of them and tokens.
+def _telling_case(run: Run, roles: Sequence[Roles], *, one_head: bool = False) -> int | None:
+    """The case that tells most about parameters: several layers, heads, groups of them and tokens; or but one head.
 
     It has no mask, no outlier and few numbers, and none of its tensors has the size of a role by chance, as four biases
     of four numbers have that of a map: with other sizes it has not.
@@ -93,7 +93,7 @@ def _telling_case(run: Run, roles: Sequence[Roles]) -> int | None:
         size = sum(tensor.numel() for _, tensor in run.parameters[i].values())
         chance = any(fit and name in unlike for name, fit in fits[i].items())
         tokens = all(min(value.shape[1:], default=1) > 1 for value in arrays)
-        return cases[i].drift == 1, cases[i].single, several, heads, not masked, tokens, not chance, -size
+        return cases[i].drift == 1, cases[i].single, several, heads != one_head, not masked, tokens, not chance, -size
 
     usable = [i for i, case in enumerate(cases) if case.dtype == "float64" and run.parameters[i]]
     return max(usable, key=tells, default=None)
@@ -150,11 +150,30 @@ def _as_wide(weights: Weights, roles: Roles) -> bool:
     return all(name in roles and tuple(tensor.shape) == tuple(roles[name].shape) for name, tensor in weights.items())
 
 
-def _by_effect(run: Run, i: int, roles: Sequence[Roles], guessed: bool, named: bool) -> Reading | None:
+def likely(comparison: Comparison) -> Comparison | None:
+    """The same under the reading under which a telling case comes nearest, where the parameters cannot be told apart.
+
+    Nothing but an explanation of all results can say that it is the right one.
+    """
+    run, exercise = comparison.run, comparison.trial.exercise
+    if not unread(comparison) or exercise.roles is None:
+        return None
+    roles = [exercise.roles(case.build) for case in run.trial.cases]
+    for one_head in (False, True):  # whose place nothing mixes up
+        telling = _telling_case(run, roles, one_head=one_head)
+        if telling is not None and (weights := _by_effect(run, telling, roles, False, False, reading.LIKE)):
+            expected, right = _under(run, weights, -1)
+            return replace(comparison, expected=expected, right=right, readings=(weights,), possible=(weights,))
+    return None
+
+
+def _by_effect(
+    run: Run, i: int, roles: Sequence[Roles], guessed: bool, named: bool, near: float = reading.EXACT
+) -> Reading | None:
     """The reading, of all cases, that what the parameters of case i do leaves; None if there is none.
 
     guessed: names and shapes leave it open, so that what known mistakes would do is tried as well; named: every number
-    has a role by its name.
+    has a role by its name; near: as `reading.by_effect` has it.
     """
     trial, exercise = run.trial, run.trial.exercise
     assert exercise.reference is not None
@@ -175,7 +194,7 @@ def _by_effect(run: Run, i: int, roles: Sequence[Roles], guessed: bool, named: b
     if guessed and exercise.alters:
         known = (mistake for mistake in exercise.mistakes if mistake.computed)
         answers += [answers_of(exercise.altered, frozenset({key})) for mistake in known for key in mistake.ways]
-    recipe = reading.by_effect(run.parameters[i], roles[i], measured, answers, named=named)
+    recipe = reading.by_effect(run.parameters[i], roles[i], measured, answers, named=named, near=near)
     if recipe is None:
         return None
     weights = [_read(recipe, run, j, roles[j]) for j in range(len(trial.cases))]

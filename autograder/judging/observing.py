@@ -1,6 +1,7 @@
 """What can be seen of wrong results that nothing explains: by inputs, relations and sizes, and on the way to them."""
 
 import functools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,8 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
         differing = (*repetition.unsteady.values(), *repetition.conditions)
         sentences += [capitalised(sentence) for sentence in differing][:1]
     labels = [case.label for case, right in zip(comparison.cases, comparison.right, strict=True) if not right]
-    only_these = f"Only these cases are wrong: {'; '.join(dict.fromkeys(labels))}"
+    counted = [label + f" ({n} of these)" * (n > 1) for label, n in Counter(labels).items()]
+    only_these = f"Only these cases are wrong: {'; '.join(counted)}"
     few = MAX_LISTED if narrowed.sentence else len(labels)
     if len(labels) < len(comparison.cases) / 4 and len(labels) <= few and not narrowed.closely:
         sentences.append(only_these)
@@ -149,7 +151,7 @@ def _by_shape(comparison: Comparison) -> list[str]:
             for outputs, answer in zip((outcome.output for outcome in run.outcomes), comparison.expected, strict=True)
             if outputs and answer and n < len(outputs) and outputs[n].shape != tuple(answer[n].shape)
         ]
-        if len(seen) > 1:
+        if len(seen) > 1 or (seen and list(comparison.right).count(False) == 1):
             got, expected = (array.shape for array in seen[0])
             if not right_shape and (how := relations.reshaped(seen)):
                 verb, _, rest = how.partition(" ")

@@ -7,7 +7,7 @@ read in others.
 """
 
 from autograder.exercise import Roles
-from autograder.reading.effects import Answers, Behaviour, Gradients, by_effect, cotangent
+from autograder.reading.effects import EXACT, LIKE, Answers, Behaviour, Gradients, by_effect, cotangent
 from autograder.reading.names import (
     BETA,
     GAMMA,
@@ -28,7 +28,9 @@ from autograder.reading.recipes import Recipe
 
 __all__ = [
     "BETA",
+    "EXACT",
     "GAMMA",
+    "LIKE",
     "Answers",
     "Behaviour",
     "Gradients",

@@ -37,10 +37,17 @@ MAX_PLACES = 6  # of one parameter that are tried where several are left
 MAX_ABSENT = 6  # ways in which biases may be missing that are tried
 MAX_PIECES = 5_000  # pieces of one parameter that are compared
 MAX_STEPS = 100_000  # pieces that are compared in all; right answers have taken 18,000 at most
+EXACT, LIKE = 1e-6, 1.0  # how far numbers may be from those of the right answer, of the largest
 
 
 def by_effect(
-    parameters: Parameters, roles: Roles, run: Behaviour, answers: Sequence[Answers], *, named: bool = False
+    parameters: Parameters,
+    roles: Roles,
+    run: Behaviour,
+    answers: Sequence[Answers],
+    *,
+    named: bool = False,
+    near: float = EXACT,
 ) -> Recipe | None:
     """Find out which parameter is what by what each does.
 
@@ -55,20 +62,22 @@ def by_effect(
         run: the student's output and gradients with given numbers in the parameters; None if there are none.
         answers: the right answer, made of its roles; then others to try, where that is not what the student's does.
         named: every number has a role by its name: only the first answer is tried with parameters cut into pieces.
+        near: how far results and gradients may be from those of an answer, of the largest. With more than `EXACT`, what
+            is found is only likely.
     """
-    for search in _searches(parameters, roles, run):
+    for search in _searches(parameters, roles, run, near):
         if recipe := search.found(answers[:1] if named and (search.cuts or not search.of_layers) else answers):
             return recipe
     return None
 
 
-def _searches(parameters: Parameters, roles: Roles, run: Behaviour) -> Iterator["_Search"]:
+def _searches(parameters: Parameters, roles: Roles, run: Behaviour, near: float) -> Iterator["_Search"]:
     """The ways to begin: with the parameters as they are, as layers of PyTorch have them and then in any order of their
     axes; then put together or cut, which may cost so many runs."""
     first, *others = groupings(parameters, roles)
     steps, given = itertools.repeat(None, MAX_STEPS), _Given()
     for of_layers, sooner in itertools.product((True, False), (True, False)):
-        search = _Search(parameters, roles, run, first, sooner, steps, given, of_layers=of_layers)
+        search = _Search(parameters, roles, run, first, sooner, steps, given, near, of_layers=of_layers)
         if sooner or search.unsure:
             yield search
     left = itertools.repeat(None, 2 * MAX_RUNS)
@@ -83,7 +92,7 @@ def _searches(parameters: Parameters, roles: Roles, run: Behaviour) -> Iterator[
         else:
             ways = _absent(parameters, roles)
         for absent, sooner in itertools.product(ways, (True, False)):
-            search = _Search(parameters, roles, counted, grouping, sooner, steps, given, absent)
+            search = _Search(parameters, roles, counted, grouping, sooner, steps, given, near, absent)
             if sooner or search.unsure:
                 yield search
 
@@ -108,6 +117,7 @@ class _Search:
         sooner: where sizes leave open whether a tensor is a vector, believe what it looks like.
         steps: one is taken for each piece that is compared, as long as there are any.
         given: what answers have given, in any search.
+        near: as `by_effect` has it.
         absent: the kinds of role that the student does not have, where tensors that have no place are cut into pieces
             that have one; None: they are not cut.
         of_layers: as `may_be` has it.
@@ -122,10 +132,11 @@ class _Search:
         sooner: bool,
         steps: Iterator[None],
         given: _Given,
+        near: float,
         absent: frozenset[str] | None = None,
         of_layers: bool = True,
     ):
-        self.steps, self.given, self.of_layers = steps, given, of_layers
+        self.steps, self.given, self.near, self.of_layers = steps, given, near, of_layers
         self.max_runs = MAX_RUNS if of_layers else MAX_LATER_RUNS
         self.whole, self.grouping, self.roles, self.run, self.runs = parameters, grouping, roles, run, 0
         self.parameters = parameters = grouping.of(parameters)
@@ -209,7 +220,7 @@ class _Search:
         response: tuple[np.ndarray, dict[str, np.ndarray]] | None,
     ) -> dict[str, Place] | None:
         """Places for all parameters, of which some are chosen; None: there are none."""
-        if response is None or not _same(response[0], self._wanted(answer, flat, False)):
+        if response is None or not _same(response[0], self._wanted(answer, flat, False), self.near):
             return None
         if (wanted := self._wanted(answer, flat, True)) is None:
             return None
@@ -249,7 +260,8 @@ class _Search:
 
     def _fitting(self, name: str, gradient: np.ndarray, wanted: np.ndarray, taken: np.ndarray) -> list[Place]:
         """The places where every entry has the gradient that it should have; different ones only."""
-        near = 1e-6 * np.abs(gradient).max(initial=0.0) + 1e-9 * max(1e-3, np.abs(wanted).max(initial=0.0))
+        largest = max(1e-3, np.abs(wanted).max(initial=0.0))
+        near = self.near * np.abs(gradient).max(initial=0.0) + 1e-3 * self.near * largest
         own, firsts = self.open[name], self.firsts[name]
         # Most places are told apart by one entry, for all of them at once.
         likely = np.flatnonzero(~taken[firsts] & (np.abs(wanted[firsts] - gradient[:1]) <= near))
@@ -260,6 +272,8 @@ class _Search:
         ]
         if not found and self.cuts:
             found = self._pieced(name, gradient, wanted, taken, near)
+        if self.near > EXACT:
+            found.sort(key=lambda place: np.abs(wanted[place.entries] - gradient).max(initial=0.0))
         if not found and said_role(name) is None and not np.abs(gradient).max(initial=0.0) > near:
             found.append(Place(Key((), False, ()), -1, 0, np.zeros(0, dtype=int)))  # it is not used at all
         return found
@@ -336,11 +350,11 @@ class _Search:
         return self.given[asked]
 
 
-def _same(output: np.ndarray, wanted: np.ndarray | None) -> bool:
+def _same(output: np.ndarray, wanted: np.ndarray | None, near: float) -> bool:
     if wanted is None or wanted.shape != output.shape:
         return False
     far = np.abs(output - wanted).max(initial=0.0)
-    return bool(far <= 1e-6 * max(1e-3, np.abs(wanted).max(initial=0.0)))
+    return bool(far <= near * max(1e-3, np.abs(wanted).max(initial=0.0)))
 
 
 def _together(first: Place, second: Place) -> bool:
