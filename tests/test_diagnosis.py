@@ -113,7 +113,7 @@ EXPLAINED = [
     pytest.param(
         "DecoderBlock",
         "AllBranchesAtOnce",
-        "the second norm is made with `x` and the third norm is made with `x`",
+        "the second norm and the third norm are made with `x`",
         marks=pytest.mark.full,
     ),
     pytest.param(

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import tracemalloc
 from dataclasses import replace
 
@@ -238,6 +239,87 @@ def test_what_cannot_be_read_is_said_and_not_taken_for_wrong():
     verdict = judged("MultiHeadSelfAttention", SumOfTwo)
     assert verdict.headline.startswith("I cannot tell which of your parameters are w_q, w_k, w_v and w_o")
     assert "0 of 11" not in verdict.headline and not verdict.mistakes
+
+
+class OwnLayout(nn.Module):
+    """An encoder block of which no name tells what is what: heads apart, norms written out, biases in some places."""
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int):
+        super().__init__()
+
+        def drawn(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.randn(shape) / math.sqrt(d_model))
+
+        self.a, self.b, self.c = (drawn(n_heads, d_model, d_model // n_heads) for _ in range(3))
+        self.d = drawn(n_heads, d_model // n_heads, d_model)
+        self.e, self.f = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.g = nn.ParameterList(torch.ones(d_model) for _ in range(2))
+        self.h = nn.ParameterList(torch.zeros(d_model) for _ in range(2))
+
+    def normalised(self, x, i):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred * self.over(centred.square().mean(-1, keepdim=True), x.size(-1)) * self.g[i] + self.h[i]
+
+    def over(self, variance, width):
+        return torch.rsqrt(variance + 1e-5)
+
+    def width(self, head):
+        return head.size(-1)
+
+    def merged(self, heads):
+        return torch.einsum("bhte,hed->btd", heads, self.d)
+
+    def forward(self, x, mask=None):
+        n = self.normalised(x, 0)
+        q, k, v = (torch.einsum("btd,hde->bhte", n, w) for w in (self.a, self.b, self.c))
+        scores = q @ k.mT / math.sqrt(self.width(q))
+        scores = scores if mask is None else scores.masked_fill(~mask, -math.inf)
+        x = x + self.merged(scores.softmax(-1) @ v)
+        return x + self.f(nn.functional.gelu(self.e(self.normalised(x, 1))))
+
+
+class SmallEpsilon(OwnLayout):
+    def over(self, variance, width):
+        return torch.rsqrt(variance + 1e-6)
+
+
+class EpsilonOutside(OwnLayout):
+    def over(self, variance, width):
+        return 1 / (variance.sqrt() + 1e-5)
+
+
+class Unbiased(OwnLayout):
+    def over(self, variance, width):
+        return torch.rsqrt(variance * width / max(width - 1, 1) + 1e-5)
+
+
+class WholeWidth(OwnLayout):
+    def width(self, head):
+        return head.size(1) * head.size(-1)
+
+
+class HeadsReadOn(OwnLayout):
+    def merged(self, heads):
+        batch, n_heads, tokens, d_head = heads.shape
+        return heads.reshape(batch, tokens, n_heads * d_head) @ self.d.flatten(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (SmallEpsilon, "the first norm and the second norm are made with a normalisation with an ε of 1e-6"),
+        (EpsilonOutside, "the first norm and the second norm are made with a normalisation that adds ε to the dev"),
+        (Unbiased, "the first norm and the second norm are made with a normalisation by the unbiased variance"),
+        (WholeWidth, "the scores are divided by √d_model"),
+        (HeadsReadOn, "the merged heads are made with a merging that reads the memory on"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_wrong_is_found_in_any_layout(answer, says, seed):
+    """The reading that comes nearest is believed once it explains all results, or some are right under it."""
+    assert judged("EncoderBlock", OwnLayout).passed
+    verdict = judge(find("EncoderBlock"), lambda request: probe.answer(request, answer), seed)
+    assert not verdict.passed and [m.title for m in verdict.mistakes if says in m.title], verdict.text()
 
 
 def test_words_for_roles_are_believed():

@@ -423,7 +423,7 @@ def drawn_by_numpy(q, k):
         ("sequence_loss", without_the_last_question, "no gradient reaches `logits[..., -2, :]`", "every value is off"),
         ("embed_tokens", no_row_for_id_0, "no gradient reaches `table[..., 0, :]`", ""),
         ("EncoderBlock", WithoutACausalMask, "depends on later tokens", "last row of the mask"),
-        ("EncoderBlock", NormsOfTheirOwn, "no number is off by more than", "with it are not"),
+        ("EncoderBlock", NormsOfTheirOwn, "adds ε to the deviation, outside the root", "with it are not"),
         ("Encoder", SortedAsText, "Only these cases are wrong: 11 layers", "with it are not"),
         ("EncoderBlock", InAList, "all parameters – as if `", "were registered"),
         ("sinusoidal_encoding", other_frequencies, "only `[..., 0, :]` is right as a whole", "is right."),
@@ -460,7 +460,7 @@ def drawn_by_numpy(q, k):
         (
             "EncoderBlock",
             wrong_layouts.MapsInTheBlock,
-            "ε is smaller than it should be for the first norm",
+            "the first norm and the second norm are made with a normalisation with an ε of 1e-6",
             "multiplied by d_model",
         ),
         ("EncoderBlock", wrong_layouts.HeadsInTheBlock, "the scores are divided by √d_model", "I cannot tell"),

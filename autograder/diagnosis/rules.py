@@ -266,12 +266,12 @@ def something_besides(here: Place) -> Iterator[Edit]:
             by = App("power", (Var(name), exponent))
             words = f"{spoken} {is_} also {'divided' if function == 'divide' else 'multiplied'} by {formula(by)}{of}"
             if normalised:  # whose scale matters as much as ε does
-                words = f"ε is {'larger' if function == 'divide' else 'smaller'} than it should be{of}"
+                words = f"for {here.subject}, ε is {'larger' if function == 'divide' else 'smaller'} than it should be"
             yield here.edit(App(function, (here.term, by)), words, 1.6, "scaled", function, name, exponent)
     for factor in FACTORS:
         words, cost = f"{spoken} {is_} also multiplied by {number(factor)}{of}", 1.7
         if normalised and factor > 0:
-            words = f"ε is {'larger' if factor < 1 else 'smaller'} than it should be{of}"
+            words = f"for {here.subject}, ε is {'larger' if factor < 1 else 'smaller'} than it should be"
         if factor == -1.0:
             words, cost = f"{spoken} {'have' if is_ == 'are' else 'has'} the opposite sign{of}", 1.0
         yield here.edit(App("multiply", (here.term, factor)), words, cost, "scaled", factor)
@@ -300,6 +300,10 @@ RULES: tuple[Callable[[Place], Iterator[Edit]], ...] = (
 )
 
 
+RELATED = {(a, b) for family in FAMILIES for a, b in itertools.permutations(family, 2)}
+ONCE = -0.05  # what is done alike at several places is written once, and likelier wrong at all than at one
+
+
 def edits(program: Program, line: str | None = None) -> list[Edit]:
     """All single edits, of all lines or of one, the likeliest first; also one thing done at several places at once."""
     single = [e for here in everywhere(program) if line in (None, here.line) for rule in RULES for e in rule(here)]
@@ -323,7 +327,7 @@ def edits(program: Program, line: str | None = None) -> list[Edit]:
         Edit(
             tuple(c for e in some for c in e.changes),
             _shared_within(some) if "in" in key else _shared(some),
-            some[0].cost + (0.05 if len({e.words for e in some}) < 3 else 0.6),
+            some[0].cost + (ONCE if key in RELATED else 0.05 if len({e.words for e in some}) < 3 else 0.6),
             ("all", *key),
             any(edit.vague for edit in some),
         )
@@ -435,8 +439,9 @@ def _shared(some: list[Edit]) -> str:
     words = list(dict.fromkeys(edit.words for edit in some))
     if len(words) == 1:
         return words[0]
-    ends = {rest for _, _, rest in (text.partition(", ") for text in words)}
-    if len(ends) == 1 and all(text.startswith("for ") for text in words):  # for the mean and the variance, …
-        places = [text.partition(", ")[0].removeprefix("for ") for text in words]
-        return f"for {', '.join(places[:-1])} and {places[-1]}, {ends.pop()}"
+    for begin, verb, joined in (("for ", ", ", ", "), ("", " is made with ", " are made with ")):
+        cut = [text.partition(verb) for text in words]  # for the mean and the variance, …
+        if all(place.startswith(begin) and end == cut[0][2] != "" for place, _, end in cut):
+            places = [place.removeprefix(begin) for place, _, _ in cut]
+            return f"{begin}{', '.join(places[:-1])} and {places[-1]}{joined}{cut[0][2]}"
     return " and ".join(words[:2]) + (", and likewise elsewhere" if len(words) > 2 else "")

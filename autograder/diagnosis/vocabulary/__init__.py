@@ -117,7 +117,7 @@ FAMILIES = (
     ("gelu", "relu", "gelu_by_tanh", "gelu_by_sigmoid", "gelu_without_root", "silu", "hardswish", "sigmoid", "tanh"),
     ("transpose", "axes_reversed", "read_on"),
     ("linear", "linear_turned"),
-    ("normalise", "normalise_uncentred", "normalise_unbiased"),
+    tuple(name for name in FUNCTIONS if name.startswith("normalise")),
     tuple(name for name in FUNCTIONS if name.startswith("split_")),
     tuple(name for name in FUNCTIONS if name.startswith("merge_")),
     tuple(name for name in FUNCTIONS if name.startswith("hide")),

@@ -154,8 +154,7 @@ def logarithms(x: Tensor, axis: Axis) -> Tensor:
 
 def normalise(x: Tensor, axes: Axes) -> Tensor:
     """the normalisation; are brought to mean 0 and variance 1"""
-    centred = x - x.mean(axes, keepdim=True)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return centred / (centred.square().mean(axes, keepdim=True) + 1e-5).sqrt()  # pyright: ignore
+    return _normalised(x, axes, 1e-5)
 
 
 def normalise_uncentred(x: Tensor, axes: Axes) -> Tensor:
@@ -166,6 +165,37 @@ def normalise_uncentred(x: Tensor, axes: Axes) -> Tensor:
 def normalise_unbiased(x: Tensor, axes: Axes) -> Tensor:
     """a normalisation by the unbiased variance"""
     return (x - x.mean(axes, keepdim=True)) / (x.var(axes, keepdim=True) + 1e-5).sqrt()  # pyright: ignore
+
+
+def normalise_outside(x: Tensor, axes: Axes) -> Tensor:
+    """a normalisation that adds ε to the deviation, outside the root"""
+    centred = without_mean(x, axes)
+    return centred / (centred.square().mean(axes, keepdim=True).sqrt() + 1e-5)  # pyright: ignore
+
+
+def normalise_plainly(x: Tensor, axes: Axes) -> Tensor:
+    """a normalisation without ε"""
+    return _normalised(x, axes, 0.0)
+
+
+def normalise_by_a_tenth(x: Tensor, axes: Axes) -> Tensor:
+    """a normalisation with an ε of 1e-6"""
+    return _normalised(x, axes, 1e-6)
+
+
+def normalise_by_a_thousandth(x: Tensor, axes: Axes) -> Tensor:
+    """a normalisation with an ε of 1e-8"""
+    return _normalised(x, axes, 1e-8)
+
+
+def normalise_by_a_hundredfold(x: Tensor, axes: Axes) -> Tensor:
+    """a normalisation with an ε of 1e-3"""
+    return _normalised(x, axes, 1e-3)
+
+
+def _normalised(x: Tensor, axes: Axes, eps: float) -> Tensor:
+    centred = without_mean(x, axes)
+    return centred / (centred.square().mean(axes, keepdim=True) + eps).sqrt()  # pyright: ignore
 
 
 def without_mean(x: Tensor, axes: Axes) -> Tensor:
