@@ -145,6 +145,18 @@ def test_sizes_name_an_unknown_factor():
     assert "√(2 / n_keys) times the expected one" in verdict.text()
 
 
+@pytest.mark.parametrize("share", [0.05, 0.1])
+def test_what_is_mixed_in_is_named_with_its_share(share):
+    """Label smoothing makes each surprise in part the mean over the vocabulary."""
+
+    def sequence_loss(logits, tokens, pad):
+        predictions, targets = logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+        return torch.nn.functional.cross_entropy(predictions, targets, ignore_index=pad, label_smoothing=share)
+
+    verdict = judge(find("sequence_loss"), lambda request: probe.answer(request, sequence_loss), 0)
+    assert f"to a share of {share}, the surprise is made with a mean over all entries" in verdict.text()
+
+
 def test_code_that_raises_is_never_explained():
     def attention_scores(q, k):
         return q @ k

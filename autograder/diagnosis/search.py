@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder.diagnosis.dataflow import RESULT, App, Lines, Machine, Program, Var, names_in, places
+from autograder.diagnosis.dataflow import RESULT, App, Lines, Machine, Program, Var, at, names_in, places
 from autograder.diagnosis.edits import Edit, Place, cuts, everywhere, forks
-from autograder.diagnosis.rules import edits
+from autograder.diagnosis.rules import RELATED, edits
 from autograder.diagnosis.wording import Speaker, formula, number
 
 KEY = "searched"  # of a mistake that was found by search and is on no list
@@ -104,6 +104,7 @@ class _Search:
                 self._best(self._explaining(usual))
                 or self._best(self._explaining(sorted([*self._forked(), *singles[len(usual) :]], key=lambda e: e.cost)))
                 or self._best([(edit,) for edit in self._solved()])
+                or self._best(self._explaining(list(self._mixed(singles))))
                 or (None if self.raised else self._best(self._pairs(singles)))
             )
         except _Spent:
@@ -326,6 +327,26 @@ class _Search:
         scale = float(np.abs(got[np.isfinite(got)]).mean())
         return factor if error(factor) < 1e-5 * max(scale, 1e-3) else None
 
+    def _mixed(self, singles: list[Edit]) -> Iterator[Edit]:
+        """A function of which a share is its relative, as label smoothing makes it: solved for in one case."""
+        first, lines = self.order[0], self.program.lines
+        for edit in singles:
+            outputs = self.observed[first].outputs
+            if outputs is None or edit.key not in RELATED:
+                continue
+            try:
+                right, other = (_as_parts(self._ran(first, some)[1]) for some in (lines, edit.of(lines)))
+                share = _share(outputs, right, other)
+            except _Spent:
+                raise
+            except Exception:  # most edits do not fit
+                continue
+            if share:
+                mixtures = tuple(
+                    (line, path, App("mixed", (at(lines[line], path), new, share))) for line, path, new in edit.changes
+                )
+                yield replace(edit, changes=mixtures, words=f"to a share of {share:g}, {edit.words}", cost=1.5)
+
     def _names(self, here: Place, i: int, factor: float) -> Iterator[tuple[Any, str]]:
         """Terms of sizes that give a factor in case i, the simplest first, and the number itself at last."""
         sizes: dict[str, float] = {}
@@ -383,6 +404,18 @@ def _as_parts(answer: Any) -> Parts:
     if not all(isinstance(part, Tensor) for part in parts):
         raise TypeError("a result that is no tensor")
     return parts
+
+
+def _share(outputs: Sequence[np.ndarray], right: Parts, other: Parts) -> float | None:
+    """The share of another result that makes the student's of the right one; None where there is none."""
+    if not [o.shape for o in outputs] == [tuple(p.shape) for p in right] == [tuple(p.shape) for p in other]:
+        return None
+    flat = (np.concatenate([np.ravel(part).astype(float) for part in some]) for some in (outputs, right, other))
+    got, begin, end = flat
+    way = end - begin
+    share = float(way @ (got - begin) / (way @ way)) if np.isfinite([*got, *way]).all() and way.any() else 0.0
+    near = np.abs(begin + share * way - got).max(initial=0.0) <= 1e-6 * max(1e-3, np.abs(got).max(initial=0.0))
+    return float(f"{share:.5g}") if near and 0.001 < share < 0.999 else None
 
 
 def _live(lines: Lines) -> int:

@@ -122,6 +122,7 @@ FAMILIES = (
     tuple(name for name in FUNCTIONS if name.startswith("merge_")),
     tuple(name for name in FUNCTIONS if name.startswith("hide")),
     ("alternate", "side_by_side"),
+    ("at_ids", "mean_of_entries"),
     ("after", "before"),
     ("rows", "last_rows", "row_for_all"),
     ("without_last", "without_first"),

@@ -50,6 +50,11 @@ def at_ids(x: Tensor, ids: Tensor) -> Tensor:
     return x.gather(-1, ids[..., None])[..., 0]
 
 
+def mean_of_entries(x: Tensor, ids: Tensor) -> Tensor:
+    """a mean over all entries, whatever the id"""
+    return x.mean(-1)
+
+
 def at_places(x: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
     """the choice of one entry of each row"""
     return x[..., queries.long(), keys.long()]

@@ -57,6 +57,11 @@ def negative(x: Tensor) -> Tensor:
     return -x
 
 
+def mixed(a: Tensor, b: Tensor, share: Number) -> Tensor:
+    """a mixture"""
+    return a + share * (b - a)
+
+
 def at_least(a: Tensor, least: Number) -> Tensor:
     """a lower limit"""
     return torch.clamp(a, min=least)
