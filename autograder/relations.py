@@ -17,7 +17,6 @@ Arrays = tuple[np.ndarray, ...]
 Inputs = tuple[Any, ...]
 SAME, OTHER = 1e-7, 1e-4  # relative: up to which two results are the same, and from which they are not
 NEARLY_ALL = 0.8  # of the values of a result
-MIN_ROWS, MANY_ROWS = 4, 12  # of ids, to say what all wrong ones have in common, and what has much to be so by chance
 
 
 @dataclass(frozen=True)
@@ -323,62 +322,6 @@ def _of_part(
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
         if near or (which and any(e.ndim for _, e, _ in those)):
             yield f"{where_wrong}, {which or 'its values are'} off{near}"
-
-
-@dataclass(frozen=True)
-class Written:
-    """A result of token ids, a row for each text, of one case.
-
-    Attributes:
-        got, right: the student's, and the right one.
-        begun: how many ids of each row were given.
-        marks: the ids that were given by name, such as that of the end.
-        before: ids that were given, for each row, and are no part of it.
-    """
-
-    got: np.ndarray
-    right: np.ndarray
-    begun: int
-    marks: Mapping[str, int]
-    before: np.ndarray
-
-    def earlier(self, row: int, place: int) -> list[int]:
-        """The right ids before a place, with those that were given."""
-        return [*self.before[row].tolist(), *self.right[row, :place].tolist()]
-
-
-def first_wrong(name: str, seen: Sequence[Written]) -> Iterator[str]:
-    """What the first wrong ids of all wrong rows have in common, each as a sentence without its end."""
-    rows = [
-        (case, int(row), int(place), int(case.got[row, place]), int(case.right[row, place]))
-        for case in seen
-        for row in np.flatnonzero((case.got != case.right).any(-1))
-        for place in [(case.got[row] != case.right[row]).argmax()]
-    ]
-    if len(rows) < MIN_ROWS or len({id(case) for case, *_ in rows}) < 2:
-        return
-    row_of = f"wrong row of {name}"
-    for mark in rows[0][0].marks:
-        ends = [case.marks.get(mark) for case, *_ in rows]
-        stands = [got == end for (*_, got, _), end in zip(rows, ends, strict=True)]
-        should = [right == end for (*_, right), end in zip(rows, ends, strict=True)]
-        if all(stands):
-            yield f"Each {row_of} goes wrong first with `{mark}`, where another id is right"
-        elif all(should):
-            yield f"Each {row_of} goes wrong first where `{mark}` is right"
-        elif all(a or b for a, b in zip(stands, should, strict=True)):
-            yield f"Each {row_of} goes wrong first with `{mark}`, or where `{mark}` is right"
-    before = [(right, case.earlier(row, place)) for case, row, place, _, right in rows]
-    if all(right in earlier[-1:] for right, earlier in before):
-        yield f"Each {row_of} goes wrong first where the same id is right again"
-    elif len(rows) >= MANY_ROWS and all(right in earlier for right, earlier in before):
-        yield f"Each {row_of} goes wrong first where an id is right that has come before"
-    places = {place - case.begun for case, _, place, *_ in rows}
-    if places == {0} and all(case.begun for case, *_ in rows):
-        yield f"In each {row_of}, already the first id that is added is wrong"
-    elif len(places) == 1 and (place := places.pop()) > 0 and not any(case.begun for case, *_ in rows):
-        right = "id is" if place == 1 else f"{place} ids are"
-        yield f"In each {row_of}, the first {right} right, and the next is wrong"
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

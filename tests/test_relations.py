@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import probe, relations
+from autograder import probe
 from autograder.exercise import Case, Criterion, Exercise
 from autograder.exercises import find
 from autograder.judge import judge
 from autograder.relations import OF_ROWS, looks
+from autograder.written import Written, first_wrong
 
 
 def drawn(rng, *shape):
@@ -203,10 +204,10 @@ def test_how_much_is_off_is_said_where_it_is_so_in_all_draws(places, words, aske
     assert list(looks(pairs, (), steady=lambda least: False)) == []
 
 
-def written(*wrong: list[int], begun: int = 0) -> list[relations.Written]:
+def written(*wrong: list[int], begun: int = 0) -> list[Written]:
     """A case with rows that should all be [3, 1, 2, 0]; 0 is their end."""
     right = np.array([[3, 1, 2, 0]] * len(wrong))
-    return [relations.Written(np.array(wrong), right, begun, {"end": 0, "pad": 9}, right[:, :0])]
+    return [Written(np.array(wrong), right, begun, {"end": 0, "pad": 9}, right[:, :0])]
 
 
 @pytest.mark.parametrize(
@@ -223,13 +224,13 @@ def written(*wrong: list[int], begun: int = 0) -> list[relations.Written]:
     ],
 )
 def test_where_what_is_written_goes_wrong_first_is_said(row, begun, says):
-    said = list(relations.first_wrong("the result", written(row, row, begun=begun) + written(row, row, begun=begun)))
+    said = list(first_wrong("the result", written(row, row, begun=begun) + written(row, row, begun=begun)))
     assert len(said) == len(says) and all(words in sentence for words, sentence in zip(says, said, strict=True)), said
 
 
 def test_of_rows_that_go_wrong_first_at_an_end_and_before_one_both_are_said():
     early, late = [3, 0, 0, 0], [3, 1, 2, 4]
-    (said,) = relations.first_wrong("the result", written(early, late) + written(late, early))
+    (said,) = first_wrong("the result", written(early, late) + written(late, early))
     assert said == "Each wrong row of the result goes wrong first with `end`, or where `end` is right"
 
 
@@ -243,12 +244,20 @@ def test_of_rows_that_go_wrong_first_at_an_end_and_before_one_both_are_said():
 )
 def test_ids_that_are_not_written_again_are_seen(right, got, n_rows, says):
     rows, nothing = np.array([right] * n_rows), np.empty((n_rows, 0), int)
-    cases = [relations.Written(np.array([got] * n_rows), rows, 0, {}, nothing) for _ in range(2)]
-    said = [sentence for sentence in relations.first_wrong("the result", cases) if "first where" in sentence]
+    cases = [Written(np.array([got] * n_rows), rows, 0, {}, nothing) for _ in range(2)]
+    said = [sentence for sentence in first_wrong("the result", cases) if "first where" in sentence]
     assert (says in said[0] and len(said) == 1) if says else not said
 
 
+def test_rows_that_are_too_short_are_held_against_what_they_should_begin_with():
+    """A row that is only cut off, as the third is, says nothing about ids."""
+    right, got = np.array([[3, 7, 2, 2], [4, 7, 5, 5], [4, 5, 5, 5]]), np.array([[3, 7, 0], [4, 7, 0], [4, 5, 5]])
+    cases = [Written(got, right, 0, {"end": 0}, right[:, :0]) for _ in range(2)]
+    said = list(first_wrong("the result", cases))
+    assert said[0] == "Each row of the result with a wrong id goes wrong first with `end`, where another id is right"
+
+
 def test_few_rows_or_rows_of_one_case_have_nothing_in_common():
-    assert not list(relations.first_wrong("it", written([3, 0, 0, 0]) + written([3, 0, 0, 0])))
-    assert not list(relations.first_wrong("it", written(*[[3, 0, 0, 0]] * 4)))
-    assert not list(relations.first_wrong("it", written([3, 1, 2, 0], [3, 1, 2, 0]) + written([3, 1, 2, 0])))
+    assert not list(first_wrong("it", written([3, 0, 0, 0]) + written([3, 0, 0, 0])))
+    assert not list(first_wrong("it", written(*[[3, 0, 0, 0]] * 4)))
+    assert not list(first_wrong("it", written([3, 1, 2, 0], [3, 1, 2, 0]) + written([3, 1, 2, 0])))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from autograder import options, reading, relations
+from autograder import options, reading, relations, written
 from autograder.exercise import Case, Weights
 from autograder.judging.asking import leaf
 from autograder.judging.comparing import (
@@ -60,9 +60,8 @@ def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     )
     steady = functools.partial(as_far_off, comparison)
     parts = comparison.trial.exercise.parts
-    if not wrong_shape:
-        for name, seen in _written(comparison).items():
-            sentences += relations.first_wrong(name, seen)
+    for name, seen in _written(comparison).items():
+        sentences += written.first_wrong(name, seen)
     sentences += relations.looks(_beside_expected(comparison), parts, wrong_shape, steady)
     sentences += by_gradients(comparison)
     if not sentences and len(labels) <= len(comparison.cases) / 2:
@@ -81,12 +80,14 @@ def _beside_expected(comparison: Comparison) -> list[tuple[Arrays, Arrays, list[
     return compared
 
 
-def _written(comparison: Comparison) -> dict[str, list[relations.Written]]:
-    """Of each part that holds token ids in rows: what it is, in every case that is compared."""
-    run, cases, found = comparison.run, comparison.cases, dict[str, list[relations.Written]]()
-    compared = [
-        (i, run.outcomes[i].output or (), as_arrays(comparison.expected[i] or ())) for i in comparable(comparison)
-    ]
+def _written(comparison: Comparison) -> dict[str, list[written.Written]]:
+    """Of each part that holds token ids in rows: what it is, in every case with as many rows as there should be."""
+    run, cases, found = comparison.run, comparison.cases, dict[str, list[written.Written]]()
+    compared = list[tuple[int, Arrays, Arrays]]()
+    for i, answer in enumerate(() if unread(comparison) else comparison.expected):
+        outputs, expected = run.outcomes[i].output or (), as_arrays(answer or ())
+        if outputs and expected and [got.shape[:-1] for got in outputs] == [part.shape[:-1] for part in expected]:
+            compared.append((i, outputs, expected))
     for n, name in enumerate(comparison.trial.exercise.parts or ("the result",)):
         if not all(
             got[n].dtype.kind == right[n].dtype.kind == "i" and right[n].ndim == 2 for _, got, right in compared
@@ -100,7 +101,7 @@ def _written(comparison: Comparison) -> dict[str, list[relations.Written]]:
             given = zip(run.outcomes[i].arguments, cases[i].inputs, strict=False)
             marks = {mark: value for mark, value in given if type(value) is int}
             begun, before = text.shape[1] if begins else 0, text if follows else text[:, :0]
-            found.setdefault(name, []).append(relations.Written(got[n], right[n], begun, marks, before))
+            found.setdefault(name, []).append(written.Written(got[n], right[n], begun, marks, before))
     return found
 
 
