@@ -17,6 +17,8 @@ Arrays = tuple[np.ndarray, ...]
 Inputs = tuple[Any, ...]
 SAME, OTHER = 1e-7, 1e-4  # relative: up to which two results are the same, and from which they are not
 NEARLY_ALL = 0.8  # of the values of a result
+SLIGHT = 1e-4  # of the largest number
+MOSTLY = 0.05  # of the way from the right numbers to others that is left
 
 
 @dataclass(frozen=True)
@@ -303,11 +305,13 @@ def _of_part(
         yield f"Each row of {name} should sum to 1; {'here each column does' if across else 'some do not'}"
     floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f"]
     several = len(floats) == len(those) and all(g.size > 1 for g, _, _ in floats)
-    if all(_rows_reordered(g, e) for g, e, _ in those):
+    far = max(_distance(e, g) for g, e, _ in those)
+    slight = far < SLIGHT  # so that the right numbers themselves would pass for what has this or that done to them
+    if not slight and all(_rows_reordered(g, e) for g, e, _ in those):
         yield f"{where_wrong}, its rows are the right ones in another order"
-    elif len(floats) == len(those) and (function := _of_the_right_one(floats, where_wrong)):
+    elif not slight and len(floats) == len(those) and (function := _of_the_right_one(floats, where_wrong)):
         yield function
-    elif several and (pattern := _pattern(name, floats, where_wrong)):
+    elif not slight and several and (pattern := _pattern(name, floats, where_wrong)):
         yield pattern
     else:
         share = [float(off.mean()) for _, _, off in those]
@@ -318,7 +322,6 @@ def _of_part(
             which = "nearly every value is" if steady(NEARLY_ALL) else ""
         elif max(share) < 0.5:
             which = "less than half of its values are" if steady(0.0) else ""
-        far = max(_distance(e, g) for g, e, _ in those)
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
         if near or (which and any(e.ndim for _, e, _ in those)):
             yield f"{where_wrong}, {which or 'its values are'} off{near}"
@@ -366,9 +369,20 @@ def _of_the_right_one(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
                 return f"{where_wrong}, every number is {words} the right one"
         for words, function in OF_ROWS.items():
             in_rows = all(e.ndim and e.shape[-1] > 1 for _, e, _ in those) and any(e.shape[-1] > 2 for _, e, _ in those)
-            if in_rows and all(np.allclose(got, function(e), 1e-3, 1e-6) for got, e, _ in those):
+            if in_rows and all(_in_place_of(got, function(e), e) for got, e, _ in those):
                 return f"{where_wrong}, each row is {words}"
     return ""
+
+
+def _in_place_of(got: np.ndarray, other: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether numbers are others in place of those that are expected, to a small part of what lies between."""
+    close = np.allclose(got, other, 1e-3, 1e-6)
+    return close and _gap(got, other) <= MOSTLY * _gap(expected, other)
+
+
+def _gap(one: np.ndarray, other: np.ndarray) -> float:
+    """How far two arrays of one shape are apart at most, where both are finite."""
+    return float(np.nan_to_num(np.abs(one - other), posinf=0.0).max(initial=0.0))
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> str:
