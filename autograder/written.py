@@ -43,6 +43,11 @@ def first_wrong(name: str, seen: Sequence[Written]) -> Iterator[str]:
         return
     fits = all(case.got.shape == case.right.shape for case in seen)
     row_of = f"wrong row of {name}" if fits else f"row of {name} with a wrong id"
+    for words, ours, theirs in (("later", slice(1, None), slice(-1)), ("earlier", slice(-1), slice(1, None))):
+        pairs = [(case.got[row, ours], case.right[row, theirs]) for case, row, *_ in rows]
+        moved = fits and all(map(np.array_equal, *zip(*pairs, strict=True)))
+        if moved and sum(len(got) for got, _ in pairs) >= MANY_ROWS:
+            yield f"Each {row_of} holds the right ids, one place {words}"
     for mark in rows[0][0].marks:
         ends = [case.marks.get(mark) for case, *_ in rows]
         stands = [got == end for (*_, got, _), end in zip(rows, ends, strict=True)]

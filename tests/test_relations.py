@@ -249,6 +249,16 @@ def test_ids_that_are_not_written_again_are_seen(right, got, n_rows, says):
     assert (says in said[0] and len(said) == 1) if says else not said
 
 
+def test_ids_that_stand_one_place_later_are_seen():
+    right = np.array([[3, 7, 2, 4], [4, 7, 5, 6]])
+    cases = [Written(np.roll(right, 1, 1) * [9, 1, 1, 1], right, 0, {}, right[:, :0]) for _ in range(2)]
+    assert "Each wrong row of the result holds the right ids, one place later" in list(first_wrong("the result", cases))
+    cases = [Written(np.roll(right, -1, 1) * [1, 1, 1, 0], right, 0, {}, right[:, :0]) for _ in range(2)]
+    assert "Each wrong row of the result holds the right ids, one place earlier" in list(
+        first_wrong("the result", cases)
+    )
+
+
 def test_rows_that_are_too_short_are_held_against_what_they_should_begin_with():
     """A row that is only cut off, as the third is, says nothing about ids."""
     right, got = np.array([[3, 7, 2, 2], [4, 7, 5, 5], [4, 5, 5, 5]]), np.array([[3, 7, 0], [4, 7, 0], [4, 5, 5]])
