@@ -181,11 +181,8 @@ def with_large_weights(case: Case, factor: float = 30.0) -> Case:
 
     What is clipped to a range that usual numbers keep then shows. Where there are no weights, the case as it is.
     """
-    if case.build is None:
-        return case
-    return replace(
-        case, scale=factor * case.scale, label=f"{case.label}, weights {factor:.0f} times as large", single=False
-    )
+    label = f"{case.label}, weights {factor:.0f} times as large"
+    return case if case.build is None else replace(case, scale=factor * case.scale, label=label, single=False)
 
 
 def differentiated(case: Case) -> Case:
@@ -439,7 +436,8 @@ class Exercise:
         cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         smooth = any(criterion.key == "gradients" for criterion in self.criteria)
-        changes = [with_outlier, *([with_zeros] if smooth or self.library == "numpy" else []), with_large_weights]
+        changes = [with_outlier, *[with_zeros] * (smooth or self.library == "numpy")]
+        changes += [with_large_weights] * bool(self.needs)
         for i, case in reversed([*enumerate(drawn)]):
             if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed

@@ -31,6 +31,7 @@ from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response, respond
 from autograder.judging.wording import as_code
 
+ALONE = 0.25  # of the wrong cases, of which one of two mistakes explains so many
 MIN_AGREEING = 4  # cases without which a reading of parameters that is only likely needs an explanation
 MAX_CHOICES = 16  # of plain values for parameters without effect
 RAISES: Parts = ()  # in place of an answer: an error of the same kind
@@ -168,13 +169,30 @@ def known_mistakes(comparison: Comparison, unchanged: tuple[Parts | None, ...] |
             answers = _reproduced(comparison, switches, weights)
             if answers is None or (unchanged and _equal(answers, unchanged)):
                 continue
-            cause = Cause(group, answers, tuple(mistake.costs for mistake in group))
+            shown = group if len(group) < 2 or _apart(comparison, group, weights) else _as_one(group)
+            cause = Cause(shown, answers, tuple(mistake.costs for mistake in group))
             if not any(all_gradient_gaps(comparison.run, answers).values()):
                 return cause
             outputs_only = outputs_only or cause  # another group may agree in the gradients too
     if outputs_only is None and unchanged and any(unchanged) and (mistake := _other_size(comparison)):
         return Cause((mistake,), unchanged, ((),))
     return outputs_only
+
+
+def _apart(comparison: Comparison, group: tuple[Mistake, ...], weights: Reading) -> bool:
+    """Whether one of two mistakes explains many wrong cases by itself: else what is said of each need not hold."""
+    wrong = [i for i, case in enumerate(comparison.cases) if not comparison.right[i] and case.dtype == "float64"]
+    keys = [key for mistake in group for key in mistake.ways]
+    alone = sum(any(_gives(comparison, i, frozenset({key}), weights) for key in keys) for i in wrong)
+    return alone >= ALONE * len(wrong)
+
+
+def _as_one(group: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    """Mistakes that explain nothing but together, with a sentence that says so in place of what each does."""
+    sentence = (
+        "Correct code with both mistakes gives exactly what yours gives, and with one of them it hardly ever does."
+    )
+    return tuple(replace(mistake, sentence=sentence) for mistake in group)
 
 
 def _ways(groups: Iterable[tuple[Mistake, ...]], *besides: str) -> Iterator[tuple[tuple[Mistake, ...], frozenset[str]]]:
