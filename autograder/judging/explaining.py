@@ -26,7 +26,7 @@ from autograder.judging.comparing import (
     reference,
     shapes,
 )
-from autograder.judging.matching import MAX_DIAGNOSED, by_name, likely
+from autograder.judging.matching import MAX_DIAGNOSED, by_name, likely, unread
 from autograder.judging.repeating import Repetition
 from autograder.judging.responding import Response, respond
 from autograder.judging.wording import as_code
@@ -130,8 +130,13 @@ def explain(
 
 
 def confirmed(comparison: Comparison) -> Comparison:
-    """The same under the reading of the parameters that comes nearest, where they cannot be told apart and some results
-    are right under it, or all are explained; else as it is."""
+    """The same under the reading of the parameters that comes nearest, where they cannot be told apart.
+
+    Only where no known mistake explains what is returned, and where some results are right under that reading, or all of
+    them are explained; else the comparison as it is.
+    """
+    if not unread(comparison) or known_mistakes(comparison, right_but_for_sizes(comparison)):
+        return comparison
     other = likely(comparison)
     if other is None:
         return comparison

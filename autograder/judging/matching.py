@@ -151,12 +151,12 @@ def _as_wide(weights: Weights, roles: Roles) -> bool:
 
 
 def likely(comparison: Comparison) -> Comparison | None:
-    """The same under the reading under which a telling case comes nearest, where the parameters cannot be told apart.
+    """The same under the reading under which a telling case comes nearest; None where there is none.
 
-    Nothing but an explanation of all results can say that it is the right one.
+    Whether it is the right one, only results that agree can tell, or an explanation of all.
     """
     run, exercise = comparison.run, comparison.trial.exercise
-    if not unread(comparison) or exercise.roles is None:
+    if exercise.roles is None:
         return None
     roles = [exercise.roles(case.build) for case in run.trial.cases]
     for one_head in (False, True):  # whose place nothing mixes up

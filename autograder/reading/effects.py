@@ -80,6 +80,8 @@ def _searches(parameters: Parameters, roles: Roles, run: Behaviour, near: float)
         search = _Search(parameters, roles, run, first, sooner, steps, given, near, of_layers=of_layers)
         if sooner or search.unsure:
             yield search
+    if near > EXACT:  # what is cut has too many places that are near
+        return
     left = itertools.repeat(None, 2 * MAX_RUNS)
 
     def counted(values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Gradients] | None:
