@@ -132,8 +132,8 @@ def explain(
 def confirmed(comparison: Comparison) -> Comparison:
     """The same under the reading of the parameters that comes nearest, where they cannot be told apart.
 
-    Only where no known mistake explains what is returned, and where some results are right under that reading, or all of
-    them are explained; else the comparison as it is.
+    Only where no known mistake explains what is returned, and where some results are right under that reading, or all
+    of them are explained; else the comparison as it is.
     """
     if not unread(comparison) or known_mistakes(comparison, right_but_for_sizes(comparison)):
         return comparison
