@@ -17,8 +17,8 @@ Arrays = tuple[np.ndarray, ...]
 Inputs = tuple[Any, ...]
 SAME, OTHER = 1e-7, 1e-4  # relative: up to which two results are the same, and from which they are not
 NEARLY_ALL = 0.8  # of the values of a result
-SLIGHT = 1e-4  # of the largest number
 MOSTLY = 0.05  # of the way from the right numbers to others that is left
+PLURAL = {"is": "are", "has": "have", "holds": "hold", "lacks": "lack", "goes": "go"}
 
 
 @dataclass(frozen=True)
@@ -274,13 +274,15 @@ def looks(
         bad = [name for n, name in enumerate(parts) if any(off[n].any() for _, _, off in pairs)]
         if len(bad) < len(parts):
             good = [name for name in parts if name not in bad]
-            yield as_sentence(f"{listed(good)} {_be(good)} right in every case, {listed(bad)} {_be(bad)} not")
+            yield as_sentence(
+                f"{listed(good)} {verb_for(good, 'is')} right in every case, {listed(bad)} {verb_for(bad, 'is')} not"
+            )
     seen = list[str]()
     for n in range(len(wrong[0][0])):
         those = [(g[n], e[n], off[n]) for g, e, off in wrong if off[n].any()]
         name = parts[n] if len(parts) > 1 else "the result"
         if len(those) > 1:
-            numbers, be = ("only the numbers of ", "are") if wrong_shape else ("", _be([name]))
+            numbers, be = ("only the numbers of ", "are") if wrong_shape else ("", verb(name, "is"))
             seen += _of_part(name, those, f"Where {numbers}{name} {be} wrong", steady)
     yield from sorted(seen, key=lambda sentence: " off" in sentence)  # how much is wrong says least
 
@@ -306,7 +308,7 @@ def _of_part(
     floats = [(g, e, off) for g, e, off in those if g.dtype.kind == e.dtype.kind == "f"]
     several = len(floats) == len(those) and all(g.size > 1 for g, _, _ in floats)
     far = max(_distance(e, g) for g, e, _ in those)
-    slight = far < SLIGHT  # so that the right numbers themselves would pass for what has this or that done to them
+    slight = far < OTHER  # so that the right numbers themselves would pass for what has this or that done to them
     if not slight and all(_rows_reordered(g, e) for g, e, _ in those):
         yield f"{where_wrong}, its rows are the right ones in another order"
     elif not slight and len(floats) == len(those) and (function := _of_the_right_one(floats, where_wrong)):
@@ -377,12 +379,7 @@ def _of_the_right_one(those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
 def _in_place_of(got: np.ndarray, other: np.ndarray, expected: np.ndarray) -> bool:
     """Whether numbers are others in place of those that are expected, to a small part of what lies between."""
     close = np.allclose(got, other, 1e-3, 1e-6)
-    return close and _gap(got, other) <= MOSTLY * _gap(expected, other)
-
-
-def _gap(one: np.ndarray, other: np.ndarray) -> float:
-    """How far two arrays of one shape are apart at most, where both are finite."""
-    return float(np.nan_to_num(np.abs(one - other), posinf=0.0).max(initial=0.0))
+    return close and _distance(got, other) <= MOSTLY * _distance(expected, other)
 
 
 def _pattern(name: str, those: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], where_wrong: str) -> str:
@@ -439,15 +436,14 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _be(names: Sequence[str]) -> str:
-    """The verb for what is named: "the share is", "the losses are", "q and k are"."""
-    return verb(names[0], "is") if len(names) == 1 else "are"
+def verb_for(names: Sequence[str], singular: str) -> str:
+    """A verb in the form that goes with what is named: "the share is", "the losses are", "q and k are"."""
+    return verb(names[0], singular) if len(names) == 1 else PLURAL[singular]
 
 
 def verb(name: str, singular: str) -> str:
     """A verb in the form that goes with one name, which may be a plural."""
-    plural = {"is": "are", "has": "have", "holds": "hold", "lacks": "lack", "goes": "go"}
-    return plural[singular] if name.endswith("s") else singular
+    return PLURAL[singular] if name.endswith("s") else singular
 
 
 def as_sentence(text: str) -> str:

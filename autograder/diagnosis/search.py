@@ -330,9 +330,11 @@ class _Search:
     def _mixed(self, singles: list[Edit]) -> Iterator[Edit]:
         """A function of which a share is its relative, as label smoothing makes it: solved for in one case."""
         first, lines = self.order[0], self.program.lines
+        outputs = self.observed[first].outputs
+        if outputs is None:
+            return
         for edit in singles:
-            outputs = self.observed[first].outputs
-            if outputs is None or edit.key not in RELATED:
+            if edit.key not in RELATED:
                 continue
             try:
                 right, other = (_as_parts(self._ran(first, some)[1]) for some in (lines, edit.of(lines)))

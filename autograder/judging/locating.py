@@ -13,7 +13,7 @@ from autograder.judging.asking import Trial
 from autograder.judging.comparing import Comparison, as_arrays, largest
 from autograder.judging.narrowing import comparable, compared, places
 from autograder.judging.repeating import Repetition
-from autograder.relations import listed, verb
+from autograder.relations import listed, verb_for
 
 MAX_DRAWN_ANEW = 8  # times, where it should go wrong at some sizes and does not
 NEARLY = 0.1  # of the gap of what is wrong: what is right should be much closer
@@ -44,11 +44,11 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
             of_parts.setdefault(_where(comparison, n), []).append(name)
     if not of_parts or "" in of_parts:
         return ""
-    if len(of_parts) == 1 and len(*of_parts.values()) == len(comparison.trial.exercise.parts):
-        return f"{tried}, it goes wrong only where {next(iter(of_parts))}"
+    (where, names), *further = of_parts.items()
+    if not further and len(names) == len(comparison.trial.exercise.parts):
+        return f"{tried}, it goes wrong only where {where}"
     sentences = [
-        f"{listed(names)} {verb(names[0], 'goes') if len(names) == 1 else 'go'} wrong only where {where}"
-        for where, names in of_parts.items()
+        f"{listed(names)} {verb_for(names, 'goes')} wrong only where {where}" for where, names in of_parts.items()
     ]
     return f"{tried}, {', and '.join(sentences)}"
 
@@ -60,8 +60,8 @@ def _where(comparison: Comparison, part: int | None = None) -> str:
     """
     trial, axes = comparison.trial, comparison.trial.exercise.axes
     sets = [case.sizes for case in trial.cases if case.sizes is not None]
-    is_right = _right(comparison, part)
-    wrong = [not is_right[i] for i, case in enumerate(trial.cases) if case.sizes is not None]
+    of_cases = _right(comparison, part)
+    wrong = [not of_cases[i] for i, case in enumerate(trial.cases) if case.sizes is not None]
     guessed = set[tuple[str, bool]]()
     for _ in range(MAX_GUESSES):
         limits = (
@@ -75,7 +75,7 @@ def _where(comparison: Comparison, part: int | None = None) -> str:
             return ""
         guessed.add((where.words, where.seldom_right))
         further = location.further(axes, where, sets)
-        if not further or not _explains_others(comparison, part, where):
+        if not further or not _explains_others(comparison, of_cases, where):
             continue
         right = _right_where_luck_is_out(trial, part, where, further)
         if len(right) < len(further):
@@ -98,8 +98,11 @@ def _right(comparison: Comparison, part: int | None) -> list[bool]:
     return right
 
 
-def _explains_others(comparison: Comparison, part: int | None, where: location.Where) -> bool:
-    """Whether each wrong case that is not drawn for sizes may have some of which `where` holds, if they can be told."""
+def _explains_others(comparison: Comparison, of_cases: Sequence[bool], where: location.Where) -> bool:
+    """Whether each wrong case that is not drawn for sizes may have some of which `where` holds, if they can be told.
+
+    `of_cases`: whether each case is right.
+    """
     trial, usual = comparison.trial, _usual_axes(comparison)
 
     def form_of(sizes: Sizes) -> list[int]:
@@ -110,7 +113,7 @@ def _explains_others(comparison: Comparison, part: int | None, where: location.W
 
     others = (
         location.likely(trial.exercise.axes, form_of, form(case))
-        for case, right in zip(comparison.cases, _right(comparison, part), strict=True)
+        for case, right in zip(comparison.cases, of_cases, strict=True)
         if case.sizes is None and not right and _axes(case) in usual
     )
     return all(any(location.may_hold(where, sizes) for sizes in likely) for likely in others if likely)

@@ -159,8 +159,8 @@ def likely(comparison: Comparison) -> Comparison | None:
     if exercise.roles is None:
         return None
     roles = [exercise.roles(case.build) for case in run.trial.cases]
-    for one_head in (False, True):  # whose place nothing mixes up
-        telling = _telling_case(run, roles, one_head=one_head)
+    # Of a single head, nothing mixes up the place; where there are no heads, that is the same case.
+    for telling in dict.fromkeys(_telling_case(run, roles, one_head=one_head) for one_head in (False, True)):
         if telling is not None and (weights := _by_effect(run, telling, roles, False, False, reading.LIKE)):
             expected, right = _under(run, weights, -1)
             return replace(comparison, expected=expected, right=right, readings=(weights,), possible=(weights,))
