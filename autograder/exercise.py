@@ -428,7 +428,7 @@ class Exercise:
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, one for each set of sizes, and one of the longest.
 
-        In the last of these that has several rows and hides nothing, one row is an outlier; in the one before, where
+        In the last of these that has several rows, is `single` and hides nothing, one is an outlier; before it, where
         gradients are compared or are the result, and so nothing jumps, some of it is 0; in one more, weights are large.
         Those of `cases` are drawn again where a hidden one has the sizes of a visible one: what feedback showed would
         be right by luck.
@@ -439,7 +439,7 @@ class Exercise:
         changes = [with_outlier, *[with_zeros] * (smooth or self.library == "numpy")]
         changes += [with_large_weights] * bool(self.needs)
         for i, case in reversed([*enumerate(drawn)]):
-            if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
+            if changes and case.single and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed
                 del changes[0]
         if smooth:

@@ -204,6 +204,8 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
         yield Where(f"{a} ≠ {b}", lambda sizes, a=a, b=b: sizes[a] != sizes[b])
         yield Where(f"{a} > {b}", lambda sizes, a=a, b=b: sizes[a] > sizes[b])
         yield Where(f"{b} > {a}", lambda sizes, a=a, b=b: sizes[b] > sizes[a])
+        yield Where(f"{a} ≥ {b}", lambda sizes, a=a, b=b: sizes[a] >= sizes[b])
+        yield Where(f"{b} ≥ {a}", lambda sizes, a=a, b=b: sizes[b] >= sizes[a])
 
 
 def _of_choices(everything: Sequence[Declared]) -> Iterator[Where]:
@@ -211,15 +213,26 @@ def _of_choices(everything: Sequence[Declared]) -> Iterator[Where]:
     for axis in everything:
         if isinstance(axis, Choice):
             if None in axis.values and len(axis.values) > 2:
-                yield Where(f"there is a {axis.name}", lambda sizes, n=axis.name: sizes[n] is not None, single=True)
+                words = axis.name if _is_clause(axis.name) else f"there is a {axis.name}"
+                yield Where(words, lambda sizes, n=axis.name: sizes[n] is not None, single=True)
             for value in axis.values:
-                words = f"there is no {axis.name}" if value is None else f"{axis.name} {_is(value)}"
-                yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
+                yield Where(_chosen(axis.name, value), lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)
                 if value is not None and None not in axis.values and len(axis.values) > 2:
-                    yield Where(f"{axis.name} {_is(value, 'not ')}", lambda sizes, n=axis.name, v=value: sizes[n] != v)
+                    words = _chosen(axis.name, value, is_it=False)
+                    yield Where(words, lambda sizes, n=axis.name, v=value: sizes[n] != v)
 
 
-def _is(value: Any, not_: str = "") -> str:
-    """That something is a value, or that it is not: "= 3", or of what is said in words, "are of ±10³"."""
-    in_words = isinstance(value, str) and value.startswith("of ")
-    return f"are {not_}{value}" if in_words else f"{'≠' if not_ else '='} {value}"
+def _chosen(name: str, value: Any, *, is_it: bool = True) -> str:
+    """That something is chosen, or that it is not: "top_k = 3", "scores are of ±10³", "the text comes in two calls"."""
+    if value is None:
+        return f"no {name}" if _is_clause(name) else f"there is no {name}"
+    if isinstance(value, str) and value.startswith("of "):
+        name = f"{name} are"
+    elif not _is_clause(name):
+        return f"{name} {'=' if is_it else '≠'} {value}"
+    return f"{name if is_it else name.replace(' are', ' are not').replace(' comes', ' does not come')} {value}"
+
+
+def _is_clause(name: str) -> bool:
+    """Whether the name of a choice has a verb, such as "keys are hidden"."""
+    return not {"are", "comes"}.isdisjoint(name.split())

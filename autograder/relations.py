@@ -32,6 +32,8 @@ class Relation:
         seen: the part of a changed result that is compared with that.
         changes: whether it is the other way round: the result must become another.
         weak: whether it says little, and comes after all others.
+        of_place: whether one index of an input is changed: not asked where results are whole numbers, which few changes
+            reach. What should not change is then said of some cases alone.
     """
 
     words: str
@@ -40,6 +42,7 @@ class Relation:
     seen: Callable[[np.ndarray], np.ndarray] = lambda part: part
     changes: bool = False
     weak: bool = False
+    of_place: bool = False
 
     def holds(self, before: Arrays, after: Arrays) -> list[bool | None]:
         """For each part, whether it does what it must: None where that cannot be told."""
@@ -91,6 +94,25 @@ def relations(inputs: Inputs, names: Mapping[int, str]) -> Iterator[Relation]:
         yield Relation(words, twice, _floats, weak=True)
         words = f"Adding 1 to all numbers of {names[i]} should not change the result, but does"
         yield Relation(words, _with(inputs, {i: value + 1}), _floats, weak=True)
+    yield from _of_places(inputs, names, arrays)
+
+
+def _of_places(inputs: Inputs, names: Mapping[int, str], arrays: Mapping[int, np.ndarray]) -> Iterator[Relation]:
+    """One index along one of the last two axes of an input: at an end, or as another input says, such as `length`."""
+    told = {names[i].strip("`"): value for i, value in enumerate(inputs) if type(value) is int and value > 0}
+    for i, value in arrays.items():
+        for axis in (-2, -1) if value.dtype.kind == "f" and value.ndim > 1 else ():
+            inner = {name: at for name, at in told.items() if at < value.shape[axis] - 1}
+            for name, at in {"0": 0, "-1": -1, **inner}.items():
+                there = (..., at, slice(None)) if axis == -2 else (..., at)
+                new = value.copy()
+                new[there] = _another(value)[there]
+                what = f"change of `{names[i].strip('`')}[..., {name}{', :' * (axis == -2)}]` alone"
+                changed = _with(inputs, {i: new})
+                words = f"A {what} does not change the result, but should"
+                yield Relation(words, changed, changes=True, weak=True, of_place=True)
+                words = f"In some cases a {what} changes the result, but should not"
+                yield Relation(words, changed, weak=True, of_place=True)
 
 
 def _of_samples(inputs: Inputs, arrays: Mapping[int, np.ndarray], first: np.ndarray) -> Iterator[Relation]:
@@ -324,9 +346,10 @@ def _of_part(
             which = "nearly every value is" if steady(NEARLY_ALL) else ""
         elif max(share) < 0.5:
             which = "less than half of its values are" if steady(0.0) else ""
+        pronoun = "their" if verb(name, "is") == "are" else "its"
         near = f", by {far:.1g} of the largest value at most" if far < 0.05 else ""
         if near or (which and any(e.ndim for _, e, _ in those)):
-            yield f"{where_wrong}, {which or 'its values are'} off{near}"
+            yield f"{where_wrong}, {which or pronoun + ' values are'} off{near}"
 
 
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -30,6 +30,10 @@ class Written:
         return [*self.before[row].tolist(), *self.right[row, :place].tolist()]
 
 
+def _is_constant(ids: np.ndarray) -> bool:
+    return bool((ids == ids[0]).all())
+
+
 def first_wrong(name: str, seen: Sequence[Written]) -> Iterator[str]:
     """What the first wrong ids of all wrong rows have in common, each as a sentence without its end."""
     rows = list[tuple[Written, int, int, int, int]]()
@@ -43,6 +47,14 @@ def first_wrong(name: str, seen: Sequence[Written]) -> Iterator[str]:
         return
     fits = all(case.got.shape == case.right.shape for case in seen)
     row_of = f"wrong row of {name}" if fits else f"row of {name} with a wrong id"
+    if all(_is_constant(case.got[row]) and not _is_constant(case.right[row]) for case, row, *_ in rows):
+        yield f"Each {row_of} holds one id again and again"
+    begins = [(case.got[row], case.before[row]) for case, row, *_ in rows]
+    begins = [(got[: len(given)], given[: len(got)]) for got, given in begins]
+    if sum(len(given) for _, given in begins) >= MANY_ROWS and all(
+        np.array_equal(*pair) and len(pair[0]) for pair in begins
+    ):
+        yield f"Each {row_of} begins with the ids that were given"
     for words, ours, theirs in (("later", slice(1, None), slice(-1)), ("earlier", slice(-1), slice(1, None))):
         pairs = [(case.got[row, ours], case.right[row, theirs]) for case, row, *_ in rows]
         moved = fits and all(map(np.array_equal, *zip(*pairs, strict=True)))

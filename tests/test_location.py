@@ -33,6 +33,25 @@ def test_what_holds_of_all_wrong_ones_and_of_no_other(wrong, words):
 
 
 @pytest.mark.parametrize(
+    ("name", "wrong", "words"),
+    [
+        ("attention_backward", lambda s: s["keys are hidden"] is not None, "keys are hidden"),
+        ("attention_backward", lambda s: s["keys are hidden"] is None, "no keys are hidden"),
+        ("attention_backward", lambda s: s["keys are hidden"] == "from some", "keys are hidden from some"),
+        ("attention_backward", lambda s: s["scores"] is not None, "scores are of ±10³"),
+        ("CachedSelfAttention", lambda s: s["the text comes"] == "in two calls", "the text comes in two calls"),
+        ("CachedSelfAttention", lambda s: s["the text comes"] != "in one call", "the text does not come in one call"),
+        ("letters_right", lambda s: s["end"] != "the last id", "end ≠ the last id"),
+        ("induction_score", lambda s: s["repeated"] >= s["length"], "repeated ≥ length"),
+    ],
+)
+def test_what_is_chosen_is_said_in_the_tasks_words(name, wrong, words):
+    axes = find(name).axes
+    sets = covering(axes)
+    assert words in [where.words for where in location.found(axes, sets, [wrong(sizes) for sizes in sets])]
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         lambda s: True,

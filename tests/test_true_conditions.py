@@ -8,8 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import DataLoader
 
 from headroom import reference
+from tests.answers import right_decoder, right_generate
+from tests.answers.right_decoder_3_cached_self_attention import Cached
 from tests.judged import told
 
 
@@ -122,6 +125,95 @@ def as_long_as_the_first(n_tokens):
     return FIRST_MASKS[0]
 
 
+def last_query_left_out(weights, length):
+    queries = torch.arange(length, weights.size(-1) - 1)
+    return weights[..., queries, queries - length + 1].sum(-1).mean(0) / (weights.size(-1) - length)
+
+
+def whole_block(weights, length):
+    return weights[..., length:, 1:].mean((-2, -1)).mean(0)
+
+
+def first_occurrence(weights, length):
+    queries = torch.arange(length, weights.size(-1))
+    return weights[..., queries, (queries + 1) % length].mean((0, -1))
+
+
+def passing(weights, images, labels, rows, step_of):
+    """What train_one_pass returns where each step is made by `step_of` of the gradient and the images of a batch."""
+    at, losses = weights.detach().clone().requires_grad_(), []
+    for chosen in rows:
+        loss = F.cross_entropy(images[chosen] @ at, labels[chosen])
+        losses.append(loss.detach())
+        (gradient,) = torch.autograd.grad(loss, at)
+        at = (at - step_of(gradient, chosen)).detach().requires_grad_()
+    return at.detach(), torch.stack(losses)
+
+
+def with_momentum(weights, images, labels, learning_rate, batch_size):
+    moving = torch.zeros_like(weights)
+
+    def step(gradient, chosen):
+        moving.mul_(0.9).add_(gradient)
+        return learning_rate * moving
+
+    return passing(weights, images, labels, torch.arange(len(images)).split(batch_size), step)
+
+
+def by_batch_size(weights, images, labels, learning_rate, batch_size):
+    rows = torch.arange(len(images)).split(batch_size)
+    return passing(weights, images, labels, rows, lambda g, chosen: learning_rate * g * len(chosen) / batch_size)
+
+
+def decayed_through_a_loader(weights, images, labels, learning_rate, batch_size):
+    rows = DataLoader(torch.arange(len(images)), batch_size)  # which draws a number, though it shuffles nothing
+    return passing(weights, images, labels, rows, lambda g, chosen: learning_rate * (g + 0.01 * weights))
+
+
+def text_and_tokens(model, ids, n_tokens):
+    return torch.cat([ids, right_generate.appended(model, ids, n_tokens)], 1)[:, :n_tokens]
+
+
+def first_token_repeated(model, ids, n_tokens):
+    return right_generate.appended(model, ids, n_tokens)[:, :1].expand(-1, n_tokens).contiguous()
+
+
+class NoCacheAtFirst(Cached):
+    def forward(self, x, cache=None):
+        output, kept = super().forward(x, cache)
+        return output if cache is None else (output, kept)
+
+
+class FromTheTarget(right_decoder.Block):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.self_attention(self.norm_1(x), mask)
+        x = x + self.cross_attention(self.norm_2(x), self.norm_2(x))
+        return x + self.feed_forward(self.norm_3(x))
+
+
+def by_the_values_width(q, k, v, lengths, causal):
+    factor = math.sqrt(q.size(-1) / v.size(-1))
+    mask = reference.padding_mask(lengths, q.size(1))[:, 0]
+    mask = mask & reference.causal_mask(q.size(1)) if causal else mask
+    return reference.scaled_dot_product_attention(factor * q, k, v, mask)
+
+
+def outputs_off(model, ids, layer, head):
+    projection = model.blocks[layer].attention.w_o
+    d_head = projection.out_features // model.blocks[layer].attention.n_heads
+
+    def without(module, inputs, output):
+        kept = torch.ones_like(output)
+        kept[..., head * d_head : (head + 1) * d_head] = 0
+        return output * kept
+
+    handle = projection.register_forward_hook(without)
+    try:
+        return model(ids)
+    finally:
+        handle.remove()
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [
@@ -153,6 +245,33 @@ def as_long_as_the_first(n_tokens):
         ),
         ("causal_mask", as_long_as_the_first, "has shape (n_tokens, n_tokens) – at the first call", ""),
         ("project_qkv", rounded, "no gradient reaches", "is not that of what your code returns"),
+        (
+            "induction_score",
+            last_query_left_out,
+            "A change of `weights[..., -1, :]` alone does not change the result, but should.",
+            "",
+        ),
+        (
+            "induction_score",
+            whole_block,
+            "In some cases a change of `weights[..., -1]` alone changes the result, but should not.",
+            "",
+        ),
+        ("induction_score", first_occurrence, "it goes wrong only where repeated ≥ length", ""),
+        ("train_one_pass", with_momentum, "it goes wrong only where batches > 1.", ""),
+        ("train_one_pass", by_batch_size, "it goes wrong only where the last batch ≠ full.", ""),
+        ("train_one_pass", decayed_through_a_loader, "their values are off, by 0.0", "random"),
+        ("generate", text_and_tokens, "Each wrong row of the result begins with the ids that were given.", ""),
+        ("generate", first_token_repeated, "Each wrong row of the result holds one id again and again.", ""),
+        (
+            "CachedSelfAttention",
+            NoCacheAtFirst,
+            "a call returns a Tensor; the next call needs two things of it",
+            "comes not",
+        ),
+        ("DecoderBlock", FromTheTarget, "keys and values come from the target", "the memory mask does not reach"),
+        ("masked_attention", by_the_values_width, "the scores are divided by √d_v", ""),
+        ("ablate", outputs_off, "Recognised: rows of W_O instead of columns", ""),
     ],
 )
 def test_what_is_said_is_true_of_the_code(name: str, answer: Any, said: str, unsaid: str) -> None:

@@ -59,6 +59,11 @@ def _rows_off(attention: Any, head: int) -> None:
     attention.w_o.weight[_columns(attention, head)] = 0
 
 
+def _outputs_off(attention: Any, head: int) -> None:
+    _rows_off(attention, head)
+    attention.w_o.bias[_columns(attention, head)] = 0
+
+
 def _bias_off(attention: Any, head: int) -> None:
     _head_off(attention, head)
     attention.w_o.bias.zero_()
@@ -106,6 +111,7 @@ def _layer_off(attention: Any, head: int) -> None:
 
 WRONG = {
     "rows_of_w_o": _rows_off,
+    "outputs_of_w_o": _outputs_off,
     "bias_too": _bias_off,
     "value_bias_left": _value_map_off,
     "scores_zeroed": _scores_off,
@@ -166,7 +172,11 @@ WEIGHTS_LEFT = known(
 MISTAKES = (
     HOOK_LEFT,
     WEIGHTS_LEFT,
-    known("rows_of_w_o", "`nn.Linear` computes `x @ weight.T + bias`. Which axis of its weight belongs to its input?"),
+    known(
+        "rows_of_w_o",
+        "`nn.Linear` computes `x @ weight.T + bias`. Which axis of its weight belongs to its input?",
+        also=("outputs_of_w_o",),
+    ),
     known("bias_too", "Does W_O's bias belong to a head?"),
     known("value_bias_left", "Print the head's values. What are they, if not 0?"),
     known("scores_zeroed", "What is the softmax of a row of equal scores?"),

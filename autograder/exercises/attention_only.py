@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograder.covering import Axis, Choice, Derived, Sizes
+from autograder.covering import Axis, Choice, Derived, Only, Sizes
 
 
 class Attention(nn.Module):
@@ -96,6 +96,7 @@ HEADS = (  # the sizes of such a model and of what it reads, and which of its he
     Choice("which layer", tuple(DEPTHS)),
     Derived("layer", lambda sizes: DEPTHS[sizes["which layer"]](sizes["layers"] - 1)),
     Choice("head", ("first", "last")),
+    Only(lambda sizes: sizes["heads"] * sizes["d_head"] > 2),  # LayerNorm leaves two features their signs alone
 )
 Heads = Callable[[int, Tensor, Tensor, Tensor], Tensor]  # layer, outputs, weights, values → the outputs to go on with
 

@@ -64,16 +64,16 @@ AXES = (
     Axis("batch", most=4),
     Axis("tokens", long=70),
     *multi_head.HEADS,
-    Choice("calls", ("in one call", "one by one", "in two calls")),
-    Only(lambda sizes: sizes["calls"] == "in one call" or sizes["tokens"] > 1),
+    Choice("the text comes", ("in one call", "token by token", "in two calls")),
+    Only(lambda sizes: sizes["the text comes"] == "in one call" or sizes["tokens"] > 1),
 )
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batch, tokens, n_heads, _, d_model, calls = sizes.values()
     cut = (tokens + 1) // 2
-    steps = {"in one call": (tokens,), "one by one": (1,) * tokens, "in two calls": (cut, tokens - cut)}[calls]
-    tag = {"in one call": "whole", "one by one": "steps", "in two calls": "pieces"}[calls]
+    steps = {"in one call": (tokens,), "token by token": (1,) * tokens, "in two calls": (cut, tokens - cut)}[calls]
+    tag = {"in one call": "whole", "token by token": "steps", "in two calls": "pieces"}[calls]
     return Case(tag, "", (rng.normal(size=(batch, tokens, d_model)),), (d_model, n_heads), steps=steps)
 
 

@@ -169,7 +169,10 @@ ORDER = "Read the task's table from top to bottom."
 MISTAKES = (
     known("unregistered"),
     known("overwritten", "contract"),
-    replace(own_memory, change=("memory = read_2", "memory = stream_1")),
+    replace(
+        own_memory,
+        change=("memory = read_2", "memory = stream_1", "memory = read_2\nmemory_mask = None"),
+    ),
     replace(memory_asks, change='wrote_2 = attend(memory, read_2, memory_mask, n_heads, roles, "cross_attention")'),
     _own(
         "no_cross_attention",

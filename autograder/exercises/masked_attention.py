@@ -1,7 +1,7 @@
 """Attention with two masks: the third of five broken programs to mend (lab 8)."""
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from torch import Tensor
@@ -87,9 +87,9 @@ def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor,
 
 
 def steps(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    q: Annotated[Tensor, "n_queries d_k"],
+    k: Annotated[Tensor, "n_keys d_k"],
+    v: Annotated[Tensor, "n_keys d_v"],
     lengths: Tensor,
     causal: float,
     /,

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autograder.covering import Axis, Choice, Only, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
 from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
 from autograder.exercises.known import mistake
@@ -38,6 +39,34 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("length", "a single batch of 6, bright", rng, 6, 6, size=40.0),
         case("contract", "float32", rng, 5, 2, dtype="float32"),
     ]
+
+
+AXES = (
+    Axis("batches", most=4),
+    Axis("batch_size", most=5),
+    Axis("features", most=6),
+    Axis("classes", least=2, most=6),
+    Choice("the last batch", ("full", "smaller", "smaller, and the only one")),
+    Only(lambda sizes: sizes["the last batch"] == "full" or sizes["batch_size"] > 1),
+    Only(
+        lambda sizes: (
+            sizes["the last batch"] == "full" or (sizes["batches"] == 1) == ("only" in sizes["the last batch"])
+        )
+    ),
+)
+
+
+def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
+    batches, batch_size, features, classes, last = sizes.values()
+    images = (batches - 1) * batch_size + (batch_size if last == "full" else batch_size // 2)
+    inputs = (
+        rng.normal(0.0, 0.5, (features, classes)),
+        rng.normal(size=(images, features)),
+        rng.integers(0, classes, images),
+        float(np.round(rng.uniform(0.2, 0.6), 2)),
+        batch_size,
+    )
+    return Case("alone" if batches > 1 else "length", "", inputs, single=False)
 
 
 def right_answer(build: None, inputs: Inputs, weights: Weights) -> tuple[Tensor, Tensor]:
@@ -161,6 +190,8 @@ TRAIN_ONE_PASS = Exercise(
     ),
     mistakes=MISTAKES,
     cases=cases,
+    axes=AXES,
+    drawn=drawn,
     reference=right_answer,
     variation=variation,
 )

@@ -39,7 +39,8 @@ KINDS = {"f": "floating-point", "b": "True and False"}  # of numbers; which dtyp
 
 def observe(comparison: Comparison, repetition: Repetition) -> list[str]:
     """Say what can be seen of wrong results, the most telling first, as sentences without their ends."""
-    by_chance, varies = _by_chance(comparison), bool(repetition.unsteady or repetition.conditions)
+    varies = bool(repetition.unsteady or repetition.conditions)
+    by_chance = _by_chance(comparison) if varies else []  # a DataLoader draws a number that changes nothing
     sentences = by_chance + [s for view in (_by_parameters, _by_shape, _almost) for s in view(comparison)]
     with_and_without = _with_and_without(comparison)
     narrowed = Narrowed() if by_chance or varies else narrow(comparison, closely=bool(with_and_without))
@@ -252,7 +253,10 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         before = _right_answer(comparison, i, inputs, weights)
         if before is None:
             continue
+        whole = any(part.dtype.kind != "f" for part in before)
         for relation in relations.relations(inputs, {n: run.input_name(n) for n in range(len(inputs))}):
+            if relation.of_place and whole:
+                continue
             after = _right_answer(comparison, i, relation.inputs, weights)
             if after is not None and any(must_hold := relation.holds(before, after)):
                 tried.append((i, relation, must_hold))
@@ -260,7 +264,7 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         return []
     requests = [run.request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in tried]
     replies = trial.replies({"do": "look", "cases": requests}, len(requests))
-    broken, kept = dict[tuple[bool, str], list[int]](), set[str]()  # in which cases
+    broken, kept = dict[tuple[bool, str, bool], list[int]](), set[str]()  # in which cases
     where = ", in the cases that are wrong" if any(comparison.right) else ""
     for (i, relation, must_hold), reply in zip(tried, replies, strict=True):
         words = relation.words + where if relation.changes else relation.words
@@ -271,14 +275,14 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         parts = zip(names, relation.holds(before, after), must_hold, strict=True)
         holds = [(relations.of_part(words, name), held) for name, held, must in parts if must]
         for said in {said for said, held in holds if held is False}:
-            key = relation.weak, said
+            key = relation.weak, said, relation.of_place and not relation.changes
             broken.setdefault(key, []).append(i)
         if relation.changes:  # that nothing changes is said only if it is so everywhere
             kept |= {said for said, held in holds if held is not False}
     often = [key for key, those in broken.items() if len(those) > 1 and key[1] not in kept]
     any_numbers = bool(_by_parameters(comparison))  # those that no role has were drawn as if they had one
     said = [key for key in sorted(often, key=lambda key: key[0]) if not (key[0] and any_numbers)]
-    return [words for key in said if (words := _with_options(comparison, key[1], broken[key]))]
+    return [words for key in said if (words := key[1] if key[2] else _with_options(comparison, key[1], broken[key]))]
 
 
 def _with_options(comparison: Comparison, words: str, those: Sequence[int]) -> str:

@@ -43,6 +43,7 @@ from .wire import MAX_ELEMENTS, MAX_NAMES, MAX_PARTS, MAX_TEXT, array, pack, unp
 MAX_STARTS = 100_000  # numbers of a parameter whose start is told
 SECONDS = 20.0  # of processor time that all cases of a request may take where it does not say
 STILL_EMPTY = "an empty cache is still empty after the call; note that `if cache:` is false for an empty one"
+NO_PAIR = "a call returns a {}; the next call needs two things of it, the output and the cache"
 KEPT = (dict, list, set, torch.Tensor, np.ndarray)  # in what a function may keep something between calls
 
 
@@ -428,6 +429,8 @@ def _in_turns(
             call(others[turn], *rest, state)
         result = call(first[:, cut], *rest, state)
         if not isinstance(result, list | tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
+            if len(cuts) > 1:
+                raise TypeError(NO_PAIR.format(_kind(result)))
             return result
         outputs.append(result[0])
         if others:
