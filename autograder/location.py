@@ -213,7 +213,8 @@ def _of_choices(everything: Sequence[Declared]) -> Iterator[Where]:
     for axis in everything:
         if isinstance(axis, Choice):
             if None in axis.values and len(axis.values) > 2:
-                words = axis.name if _is_clause(axis.name) else f"there is a {axis.name}"
+                article = "" if axis.name.endswith("ing") else "a "
+                words = axis.name if _is_clause(axis.name) else f"there is {article}{axis.name}"
                 yield Where(words, lambda sizes, n=axis.name: sizes[n] is not None, single=True)
             for value in axis.values:
                 yield Where(_chosen(axis.name, value), lambda sizes, n=axis.name, v=value: sizes[n] == v, single=True)

@@ -191,6 +191,22 @@ class FromTheTarget(right_decoder.Block):
         return x + self.feed_forward(self.norm_3(x))
 
 
+class MadeWhereNobodyAsked(nn.Module):
+    """Holds nothing that could be moved, and makes a table on the CPU whatever comes."""
+
+    def __init__(self, d_model, max_tokens):
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, x):
+        return x + reference.sinusoidal_encoding(x.size(1), self.d_model).to(x.dtype)
+
+
+def in_int32(table, words, end):
+    written, share = report(words, end, lambda letters: torch.where(letters == end, end, table.argmax(-1)[letters]))
+    return written.int(), share
+
+
 def by_the_values_width(q, k, v, lengths, causal):
     factor = math.sqrt(q.size(-1) / v.size(-1))
     mask = reference.padding_mask(lengths, q.size(1))[:, 0]
@@ -271,6 +287,13 @@ def outputs_off(model, ids, layer, head):
         ),
         ("DecoderBlock", FromTheTarget, "keys and values come from the target", "the memory mask does not reach"),
         ("masked_attention", by_the_values_width, "the scores are divided by √d_v", ""),
+        (
+            "PositionalEncoding",
+            MadeWhereNobodyAsked,
+            "right, but a tensor stays where it was when a model with this",
+            "",
+        ),
+        ("letters_right", in_int32, "right, but int32 where int64 is asked for", ""),
         ("ablate", outputs_off, "Recognised: rows of W_O instead of columns", ""),
     ],
 )

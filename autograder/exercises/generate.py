@@ -226,7 +226,7 @@ MISTAKES = (
 
 GENERATE = Exercise(
     name="generate",
-    returns="token ids, int64, of shape (batch, n_tokens)",
+    returns="token ids, whole numbers, of shape (batch, n_tokens)",
     shape=lambda case: (len(case.inputs[1]), case.inputs[2]),
     criteria=(
         Criterion("shape", "runs, and returns the written tokens, (batch, n_tokens)", 0.1),

@@ -258,7 +258,7 @@ MISTAKES = (
 
 GREEDY_DECODE = Exercise(
     name="greedy_decode",
-    returns="token ids, int64, of shape (batch, at most max_tokens)",
+    returns="token ids, whole numbers, of shape (batch, at most max_tokens)",
     shape=lambda case: right_answer(None, case.inputs, {}).shape,
     criteria=(
         Criterion("shape", "runs, and returns the written tokens, (batch, at most max_tokens)", 0.15),

@@ -198,7 +198,7 @@ MISTAKES = (
 
 LETTERS_RIGHT = Exercise(
     name="letters_right",
-    returns="two tensors: what the model wrote, (batch, length), and a share of shape ()",
+    returns="two tensors: what the model wrote, int64 (words, length), and a share of shape ()",
     shape=lambda case: (case.inputs[1].shape, ()),
     parts=("what was written", "the share"),
     criteria=(

@@ -32,6 +32,7 @@ from autograder.judging.looks import (
 from autograder.judging.replies import Outcome
 from autograder.judging.wording import as_code, difference
 
+OTHER_WHOLE = {"int8", "int16", "int32", "uint8"}
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
 
 SETTINGS = {  # that a call has left otherwise → a sentence
@@ -224,6 +225,7 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
     for case, outcome, changed in zip(comparison.cases, run.outcomes, run.changed, strict=True):
         keeps_dtype = case.single and case.dtype == "float64" and _has_floats(case)
         narrower = NARROW & {*outcome.dtypes} if keeps_dtype else set[str]()
+        whole = {*outcome.dtypes} & OTHER_WHOLE if "int64" in comparison.trial.exercise.returns else set[str]()
         if changed and not changes:
             changes = True
             sentences.append(f"{changed} is changed by the call ({case.label})")
@@ -231,6 +233,8 @@ def _of_first_calls(comparison: Comparison, before: Sequence[str]) -> list[str]:
             sentences.append(f"{left} ({case.label})")
         if narrower and not before and not sentences:
             sentences.append(f"float64 in, {min(narrower)} out ({case.label})")
+        if whole and not sentences:
+            sentences.append(f"{min(whole)} where int64 is asked for ({case.label})")
     return sentences
 
 

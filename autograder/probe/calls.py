@@ -190,7 +190,9 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("strided"):
         inputs = [_strided(value) for value in inputs]
     if device != "cpu":
-        if not left_behind(call, device):
+        if left_behind(call, "anywhere") and not left_behind(
+            call, device
+        ):  # what holds nothing makes it as it is called
             return {}
         inputs = [value.to(device) if isinstance(value, torch.Tensor | Cache) else value for value in inputs]
         with without_compiler():

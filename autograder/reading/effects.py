@@ -35,8 +35,9 @@ MAX_RUNS = 30  # of one search
 MAX_LATER_RUNS = 10  # of one where any order of axes is tried; right answers have taken 7 at most
 MAX_PLACES = 6  # of one parameter that are tried where several are left
 MAX_ABSENT = 6  # ways in which biases may be missing that are tried
-MAX_PIECES = 5_000  # pieces of one parameter that are compared
-MAX_STEPS = 100_000  # pieces that are compared in all; right answers have taken 18,000 at most
+MAX_PIECES = 1_000  # pieces of one parameter that are compared as a whole
+MAX_STEPS = 10_000  # in all; right answers have taken 1,035 at most
+AT_ONCE = 500  # places that are compared at once
 EXACT, LIKE = 1e-6, 1.0  # how far numbers may be from those of the right answer, of the largest
 
 
@@ -157,7 +158,7 @@ class _Search:
             looks = parameter.constant == 0 or sum(n > 1 for n in parameter.shape) < 2
             self.open[name] = (vectors or matrices) if looks is sooner else (matrices or vectors)
             self.unsure |= bool(vectors and matrices)
-        self.firsts = {name: np.array([place.entries[0] for place in own], int) for name, own in self.open.items()}
+        self.firsts = {name: _firsts(own) for name, own in self.open.items()}
         self.pieces: dict[str, list[Place]] = {}  # that a parameter may be cut into, as far as one has asked
         ends = itertools.accumulate((tensor.numel() for _, tensor in self.whole.values()), initial=0)
         numbers_ = {
@@ -265,13 +266,12 @@ class _Search:
         largest = max(1e-3, np.abs(wanted).max(initial=0.0))
         near = self.near * np.abs(gradient).max(initial=0.0) + 1e-3 * self.near * largest
         own, firsts = self.open[name], self.firsts[name]
-        # Most places are told apart by one entry, for all of them at once.
         likely = np.flatnonzero(~taken[firsts] & (np.abs(wanted[firsts] - gradient[:1]) <= near))
-        found = [
-            place
-            for place in map(own.__getitem__, likely)
-            if not taken[place.entries].any() and (np.abs(wanted[place.entries] - gradient) <= near).all()
-        ]
+        found = list[Place]()
+        for some in np.split(likely, range(AT_ONCE, len(likely), AT_ONCE)):
+            entries = np.array([own[n].entries for n in some], int).reshape(len(some), len(gradient))
+            fits = ~taken[entries].any(1) & (np.abs(wanted[entries] - gradient) <= near).all(1)
+            found += [own[n] for n in some[fits]]
         if not found and self.cuts:
             found = self._pieced(name, gradient, wanted, taken, near)
         if self.near > EXACT:
@@ -291,15 +291,19 @@ class _Search:
             )
             every = sorted(fitting, key=lambda place: len(place.kinds))
             self.pieces[name] = self._allowed(replace(self.parameters[name][0], shape=()), every)
-        left = MAX_PIECES
+        own, left = self.pieces[name], MAX_PIECES
+        firsts, sizes = _firsts(own), np.array([len(place.entries) for place in own], int)
 
         def pieces(numbers: np.ndarray, row: int, before: tuple[Place, ...], used: np.ndarray) -> Iterator[list[Place]]:
             nonlocal left
             if not len(numbers):
                 yield [*before]
-            for place in self.pieces[name]:
+                return
+            of_size = (sizes <= len(numbers)) & (sizes % row == 0)
+            likely = of_size & ~used[firsts] & (np.abs(wanted[firsts] - numbers[0]) <= near)
+            for place in map(own.__getitem__, np.flatnonzero(likely)):
                 size = len(place.entries)
-                if size > len(numbers) or size % row or (before and not _together(before[0], place)):
+                if before and not _together(before[0], place):
                     continue
                 if (left := left - 1) < 0 or next(self.steps, 0) is not None:
                     return
@@ -350,6 +354,11 @@ class _Search:
                     (output,) = torch.autograd.grad((output * cotangent(tuple(output.shape))).sum(), leaf)
                 self.given[asked] = output.numpy()
         return self.given[asked]
+
+
+def _firsts(places: Sequence[Place]) -> np.ndarray:
+    """The first entry of each place, by which most are told apart, all of them at once."""
+    return np.array([place.entries[0] for place in places], int)
 
 
 def _same(output: np.ndarray, wanted: np.ndarray | None, near: float) -> bool:

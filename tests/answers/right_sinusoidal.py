@@ -145,7 +145,7 @@ class KeptByLength(nn.Module):
         _, tokens, _ = x.shape
         if tokens not in self.rows:
             self.rows[tokens] = double_loop(tokens, self.d_model).tolist()
-        return torch.add(x, torch.tensor(self.rows[tokens], dtype=x.dtype))
+        return torch.add(x, x.new_tensor(self.rows[tokens]))
 
 
 @answers("PositionalEncoding")
