@@ -47,11 +47,12 @@ def sequence_length(name: str) -> Axis:
 
 @dataclass(frozen=True)
 class Choice:
-    """Something else that a case chooses, such as the kind of mask. Each value is tried."""
+    """Something else that a case chooses, such as the kind of mask. Each value is tried; `told` is as for an `Axis`."""
 
     name: str
     values: tuple[Any, ...]
     build: bool = False
+    told: bool = True
 
 
 @dataclass(frozen=True)

@@ -428,18 +428,18 @@ class Exercise:
     def tried(self, rng: np.random.Generator) -> list[Case]:
         """All cases of one check: those of `cases`, one for each set of sizes, and one of the longest.
 
-        In the last of these that has several rows, is `single` and hides nothing, one is an outlier; before it, where
-        gradients are compared or are the result, and so nothing jumps, some of it is 0; in one more, weights are large.
-        Those of `cases` are drawn again where a hidden one has the sizes of a visible one: what feedback showed would
-        be right by luck.
+        In the last of these that has several rows and hides nothing, one row is an outlier, unless all are too extreme
+        for float32 anyway; in the one before, where gradients are compared or are the result, and so nothing jumps,
+        some of it is 0; in one more, weights are large. Those of `cases` are drawn again where a hidden one has the
+        sizes of a visible one: what feedback showed would be right by luck.
         """
         cases = next(filter(hidden_apart, (self.cases(rng) for _ in range(5))), None) or self.cases(rng)
         drawn = [self.of(sizes, rng) for sizes in covering(self.axes)] if self.drawn else []
         smooth = any(criterion.key == "gradients" for criterion in self.criteria)
-        changes = [with_outlier, *[with_zeros] * (smooth or self.library == "numpy")]
-        changes += [with_large_weights] * bool(self.needs)
+        changes = [with_outlier] * any(case.single for case in drawn)
+        changes += [with_zeros] * (smooth or self.library == "numpy") + [with_large_weights] * bool(self.needs)
         for i, case in reversed([*enumerate(drawn)]):
-            if changes and case.single and not self._hides(case) and (changed := changes[0](case)) is not case:
+            if changes and not self._hides(case) and (changed := changes[0](case)) is not case:
                 drawn[i] = changed
                 del changes[0]
         if smooth:

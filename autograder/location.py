@@ -64,6 +64,9 @@ def found(
         if [a and b for a, b in zip(held[place], held[other], strict=True)] == list(wrong):
             words = f"{place.words} and {other.words}"
             yield Where(words, lambda s, a=place, b=other: a.holds(s) and b.holds(s), parts=(place, other))
+    for a, b in itertools.permutations(_told(everything), 2):
+        if all((sizes[a] >= sizes[b]) is bool(w) for sizes, w in zip(sets, wrong, strict=True)):
+            yield Where(f"{a} ≥ {b}", lambda sizes, a=a, b=b: sizes[a] >= sizes[b])
     # Of what is given or not, all cases with it and without it are counted elsewhere.
     for kind in _of_choices([axis for axis in everything if isinstance(axis, Choice) and None not in axis.values]):
         often = replace(kind, seldom_right=True)
@@ -104,7 +107,8 @@ def likely(
 ) -> list[Sizes]:
     """All sets of sizes that come to wanted numbers; none where so many axes are declared that few are read off.
 
-    Where no set does, as where a case has a size that is never drawn: what can be read off all the same, the rest None.
+    Where no set does, as where a case has a size that is never drawn: what can be read off all the same, the rest None;
+    of a choice, too, where no value of it gives the numbers that do not hang on the axes.
 
     Args:
         everything: what is declared.
@@ -113,7 +117,7 @@ def likely(
     """
     axes = [axis for axis in everything if isinstance(axis, Axis)]
     choices = [axis for axis in everything if isinstance(axis, Choice)]
-    found, partly = list[Sizes](), list[Sizes]()
+    found, partly, unlikely = list[Sizes](), list[Sizes](), list[Sizes]()
     if len(axes) > len(UNLIKE):
         return found
     numbers = range(1, max(wanted, default=0) + 1)
@@ -121,17 +125,23 @@ def likely(
     for chosen in itertools.product(*(choice.values for choice in choices)):
         fixed: Sizes = {choice.name: value for choice, value in zip(choices, chosen, strict=True)}
         # An axis whose number comes out as it is can be read off; of the others, all are tried.
-        unlike = [dict(zip((axis.name for axis in axes), order, strict=False)) for order in (UNLIKE, UNLIKE[::-1])]
+        unlike = [
+            dict(zip((axis.name for axis in axes), order, strict=False)) for order in (UNLIKE, UNLIKE[1:] + UNLIKE[:1])
+        ]
         complete = [_completed(everything, fixed | sizes) for sizes in unlike]
         shown = [form_of(sizes) for sizes in complete]
         if any(len(form) != len(wanted) for form in shown):
             continue
+        fits = all(want == one for one, other, want in zip(*shown, wanted, strict=True) if one == other)
         read = dict.fromkeys(name for name in complete[0] if name not in fixed)
         for name in read:
             pair = tuple(sizes[name] for sizes in complete)
             place = next((n for n, both in enumerate(zip(*shown, strict=True)) if both == pair), None)
             if place is not None:
                 read[name] = wanted[place]
+        if not fits:
+            unlikely.append(dict.fromkeys(fixed) | read)
+            continue
         partly.append(fixed | read)
         rest = [axis.name for axis in axes if read[axis.name] is None]
         among = numbers if len(numbers) ** len(rest) <= MAX_LIKELY else factors
@@ -141,7 +151,7 @@ def likely(
             sizes = _completed(everything, {**fixed, **read, **dict(zip(rest, values, strict=True))})
             if form_of(sizes) == wanted:
                 found.append(sizes)
-    return found or partly
+    return found or partly or unlikely[:1]
 
 
 def _completed(everything: tuple[Declared, ...], sizes: Sizes) -> Sizes:
@@ -180,7 +190,7 @@ def _diverse(sets: Sequence[Sizes], kinds: Sequence[Where]) -> list[Sizes]:
 def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
     """What may make a difference, the likeliest first."""
     declared = [axis for axis in everything if not isinstance(axis, Only) and getattr(axis, "told", True)]
-    names = [axis.name for axis in declared if not isinstance(axis, Choice)]
+    names = _told(everything)
     for name in names:
         yield Where(f"{name} = 1", lambda sizes, n=name: sizes[n] == 1, single=True)
         yield Where(f"{name} > 1", lambda sizes, n=name: sizes[n] > 1)
@@ -204,14 +214,17 @@ def _simple(everything: tuple[Declared, ...]) -> Iterator[Where]:
         yield Where(f"{a} ≠ {b}", lambda sizes, a=a, b=b: sizes[a] != sizes[b])
         yield Where(f"{a} > {b}", lambda sizes, a=a, b=b: sizes[a] > sizes[b])
         yield Where(f"{b} > {a}", lambda sizes, a=a, b=b: sizes[b] > sizes[a])
-        yield Where(f"{a} ≥ {b}", lambda sizes, a=a, b=b: sizes[a] >= sizes[b])
-        yield Where(f"{b} ≥ {a}", lambda sizes, a=a, b=b: sizes[b] >= sizes[a])
+
+
+def _told(everything: Sequence[Declared]) -> list[str]:
+    """The names of the sizes that a verdict may speak of."""
+    return [axis.name for axis in everything if not isinstance(axis, Choice | Only) and getattr(axis, "told", True)]
 
 
 def _of_choices(everything: Sequence[Declared]) -> Iterator[Where]:
     """What may make a difference of what is chosen."""
     for axis in everything:
-        if isinstance(axis, Choice):
+        if isinstance(axis, Choice) and axis.told:
             if None in axis.values and len(axis.values) > 2:
                 article = "" if axis.name.endswith("ing") else "a "
                 words = axis.name if _is_clause(axis.name) else f"there is {article}{axis.name}"

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from headroom import reference
-from tests.answers import right_decoder, right_generate
+from tests.answers import right_decoder, right_generate, right_next_probabilities
 from tests.answers.right_decoder_3_cached_self_attention import Cached
 from tests.judged import told
 
@@ -202,6 +202,25 @@ class MadeWhereNobodyAsked(nn.Module):
         return x + reference.sinusoidal_encoding(x.size(1), self.d_model).to(x.dtype)
 
 
+class GateAlone(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.gate, self.up = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x))) * x
+
+
+def squared_where_cut(logits, temperature=1.0, top_k=None, top_p=1.0):
+    kept = right_next_probabilities.masked(logits, temperature, top_k, top_p)
+    return kept.square() if top_p < 1 else kept
+
+
+def start_for_the_ids_too(table, ids, start=0):
+    return embedded(table, (ids + start) % len(table), start, math.sqrt(table.size(1)))
+
+
 def in_int32(table, words, end):
     written, share = report(words, end, lambda letters: torch.where(letters == end, end, table.argmax(-1)[letters]))
     return written.int(), share
@@ -293,6 +312,9 @@ def outputs_off(model, ids, layer, head):
             "right, but a tensor stays where it was when a model with this",
             "",
         ),
+        ("SwiGLU", GateAlone, "Your code computes the numbers of W_gate x", "computes the numbers of W_up"),
+        ("next_probabilities", squared_where_cut, "it goes wrong only where `top_p` < 1", "options ="),
+        ("embed_tokens", start_for_the_ids_too, "it goes wrong only where `start` > 0", "start = 1"),
         ("letters_right", in_int32, "right, but int32 where int64 is asked for", ""),
         ("ablate", outputs_off, "Recognised: rows of W_O instead of columns", ""),
     ],

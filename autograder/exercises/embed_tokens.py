@@ -67,8 +67,8 @@ def steps(table: Tensor, ids: Annotated[Tensor, "batch n_places", "the ids"], st
     d_model = size(table, 1)
     embeddings = looked_up(table, ids) * d_model**0.5
     places = arange(start, tokens, 1)
-    even_columns = arange(0, d_model, 2)
-    angles = column(places) / 10000.0 ** (even_columns / d_model)
+    even_column_numbers = arange(0, d_model, 2)
+    angles = column(places) / 10000.0 ** (even_column_numbers / d_model)
     sines = sin(angles)
     cosines = cos(angles)
     positions = alternate(sines, cosines, d_model)

@@ -66,7 +66,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 AXES = (
     Axis("batch", most=5),
     Axis("n_vocabulary", least=2, most=9, long=70),
-    Choice("options", ("none", "temperature", "top_k", "top_p", "all three")),
+    Choice("options", ("none", "temperature", "top_k", "top_p", "all three"), told=False),
 )
 
 

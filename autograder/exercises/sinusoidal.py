@@ -45,29 +45,29 @@ def of_table(count: str, width: int) -> tuple[Mistake, ...]:
         mistake(
             "sinusoidal_encoding.floored",
             "Print the angles of position 1. How many different ones are there?",
-            change="exponents = even_columns // d_model",
+            change="exponents = even_column_numbers // d_model",
             costs=("values",),
         ),
         mistake(
             "sinusoidal_encoding.doubled",
             "Write down the exponent for the third pair of columns and compare it with the formula.",
-            change="exponents = 2 * even_columns / d_model",
+            change="exponents = 2 * even_column_numbers / d_model",
             costs=("values",),
         ),
         mistake(
             "sinusoidal_encoding.halved",
             "Write down the exponent for the last pair of columns: how close to 1 does it come?",
-            change="exponents = even_columns / 2 / d_model",
+            change="exponents = even_column_numbers / 2 / d_model",
             costs=("values",),
         ),
         mistake(
             "sinusoidal_encoding.own_cosine",
             "Columns 2i and 2i + 1 belong together. What do they share?",
             change=(
-                "cosines = cos(column(positions) / 10000.0 ** ((even_columns + 1) / d_model))",
+                "cosines = cos(column(positions) / 10000.0 ** ((even_column_numbers + 1) / d_model))",
                 """
-                exponents = 2 * even_columns / d_model
-                cosines = cos(column(positions) / 10000.0 ** (2 * (even_columns + 1) / d_model))
+                exponents = 2 * even_column_numbers / d_model
+                cosines = cos(column(positions) / 10000.0 ** (2 * (even_column_numbers + 1) / d_model))
                 """,
             ),
             costs=("values",),
@@ -75,7 +75,7 @@ def of_table(count: str, width: int) -> tuple[Mistake, ...]:
         mistake(
             "sinusoidal_encoding.spread",
             "Compare the exponent of the last pair with the formula.",
-            change="exponents = even_columns / max(2, 2 * len(even_columns) - 2)",
+            change="exponents = even_column_numbers / max(2, 2 * len(even_column_numbers) - 2)",
             costs=("values",),
         ),
         mistake(

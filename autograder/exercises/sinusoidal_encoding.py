@@ -40,8 +40,8 @@ def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
 def steps(n_tokens: int, d_model: int, /) -> Tensor:
     """The table, step by step."""
     positions = arange(0, n_tokens, 1)
-    even_columns = arange(0, d_model, 2)
-    exponents = even_columns / d_model
+    even_column_numbers = arange(0, d_model, 2)
+    exponents = even_column_numbers / d_model
     angles = column(positions) / 10000.0**exponents
     sines = sin(angles)
     cosines = cos(angles)

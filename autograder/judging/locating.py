@@ -120,8 +120,9 @@ def _explains_others(comparison: Comparison, of_cases: Sequence[bool], where: lo
 
 
 def form(case: Case) -> list[int]:
-    """The numbers that a case is built and called with, and the shapes of its arrays but for masks."""
-    return [n for value in (*(case.build or ()), *case.inputs) for n in _numbers(value)]
+    """The numbers that a case is built and called with, the shapes of its arrays but for masks, and what is given."""
+    given = [-1 if value is None else -2 for value in case.inputs]
+    return [*(n for value in (*(case.build or ()), *case.inputs) for n in _numbers(value)), *given]
 
 
 def _numbers(value: Any) -> Iterator[int]:
@@ -130,8 +131,8 @@ def _numbers(value: Any) -> Iterator[int]:
             yield from _numbers(item)
     elif isinstance(value, np.ndarray):
         yield from value.shape if value.dtype != bool else ()
-    elif type(value) is int:
-        yield value
+    elif isinstance(value, int):
+        yield int(value)
 
 
 def _has_other_reasons(comparison: Comparison) -> bool:

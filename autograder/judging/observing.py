@@ -407,7 +407,8 @@ def follow_stages(comparison: Comparison, i: int) -> str:
     traced = np.sort(traced[np.isfinite(traced)], axis=None)
     wrong = _wrong_parts(comparison, i)  # what is computed on the way may be right, and what is returned not
     ways = list[dict[str, bool]]()  # for each reading: which stages are found
-    for weights in comparison.possible:
+    as_named = [weights for weights in comparison.possible if _as_named(comparison, i, weights[i])]
+    for weights in as_named or comparison.possible:
         if not _uses_all(comparison, i, weights[i]) or _made_up(comparison, weights[i]):
             continue
         try:
@@ -465,6 +466,12 @@ def _uses_all(comparison: Comparison, i: int, weights: Weights) -> bool:
     own = sum(tensor.numel() for _, tensor in comparison.run.parameters[i].values())
     in_roles = sum(weight.numel() for weight in weights.values() if weight.requires_grad)
     return not comparison.trial.exercise.needs or own == in_roles
+
+
+def _as_named(comparison: Comparison, i: int, weights: Weights) -> bool:
+    """Whether in a reading of case i each parameter that is called as a role is that role."""
+    named = ((weights[name], own) for name, (_, own) in comparison.run.parameters[i].items() if name in weights)
+    return all(torch.equal(weight, own) for weight, own in named)
 
 
 def _made_up(comparison: Comparison, weights: Weights) -> bool:

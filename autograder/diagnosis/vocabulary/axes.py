@@ -193,6 +193,11 @@ def normalise_by_a_hundredfold(x: Tensor, axes: Axes) -> Tensor:
     return _normalised(x, axes, 1e-3)
 
 
+def normalise_by_a_thousandfold(x: Tensor, axes: Axes) -> Tensor:
+    """a normalisation with an ε of 1e-2"""
+    return _normalised(x, axes, 1e-2)
+
+
 def _normalised(x: Tensor, axes: Axes, eps: float) -> Tensor:
     centred = without_mean(x, axes)
     return centred / (centred.square().mean(axes, keepdim=True) + eps).sqrt()  # pyright: ignore
