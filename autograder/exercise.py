@@ -349,7 +349,7 @@ class Exercise:
 
     Attributes:
         name: of the function or class that the student writes.
-        returns: the result in words, with its shape.
+        returns: the result in words, with its shape; where it says int64, other whole numbers will not do.
         shape: of the right answer to a case; where several tensors are returned, the shape of each.
         parts: their names, where several tensors are returned.
         cases: makes those that show something special; visible ones always the same, hidden ones from the generator.

@@ -212,6 +212,29 @@ class GateAlone(nn.Module):
         return self.down(F.silu(self.gate(x))) * x
 
 
+class NoPositions(nn.Module):
+    """Written without submodules but for the blocks; a table of positions is there, and nothing uses it."""
+
+    def __init__(self, image_size, patch_size, channels, n_classes, d_model, n_layers, n_heads, d_ff):
+        super().__init__()
+        self.p, n = patch_size, channels * patch_size**2
+        self.E = nn.Parameter(torch.randn(n, d_model) / math.sqrt(n))
+        self.b = nn.Parameter(torch.zeros(d_model))
+        self.x_class = nn.Parameter(0.02 * torch.randn(1, d_model))
+        self.E_pos = nn.Parameter(0.02 * torch.randn(1 + (image_size // patch_size) ** 2, d_model))
+        self.blocks = nn.ModuleList(reference.EncoderBlock(d_model, n_heads, d_ff) for _ in range(n_layers))
+        self.LN = reference.LayerNorm(d_model)
+        self.W = nn.Parameter(torch.randn(d_model, n_classes) / math.sqrt(d_model))
+        self.c = nn.Parameter(torch.zeros(n_classes))
+
+    def forward(self, images):
+        patches = reference.patchify(images, self.p) @ self.E + self.b
+        x = torch.cat([self.x_class.expand(len(patches), 1, -1), patches], 1)
+        for block in self.blocks:
+            x = block(x)
+        return self.LN(x)[:, 0] @ self.W + self.c
+
+
 def squared_where_cut(logits, temperature=1.0, top_k=None, top_p=1.0):
     kept = right_next_probabilities.masked(logits, temperature, top_k, top_p)
     return kept.square() if top_p < 1 else kept
@@ -315,6 +338,7 @@ def outputs_off(model, ids, layer, head):
         ("SwiGLU", GateAlone, "Your code computes the numbers of W_gate x", "computes the numbers of W_up"),
         ("next_probabilities", squared_where_cut, "it goes wrong only where `top_p` < 1", "options ="),
         ("embed_tokens", start_for_the_ids_too, "it goes wrong only where `start` > 0", "start = 1"),
+        ("ViT", NoPositions, "Recognised: no positions", "cannot be compared"),
         ("letters_right", in_int32, "right, but int32 where int64 is asked for", ""),
         ("ablate", outputs_off, "Recognised: rows of W_O instead of columns", ""),
     ],

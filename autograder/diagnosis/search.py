@@ -192,8 +192,12 @@ class _Search:
                 lines = edit.of(lines)
             return lines
 
-        def rank(group: tuple[Edit, ...]) -> tuple[float, int]:
-            return round(sum(edit.cost for edit in group), 1), _live(applied(group))
+        at = {line: n for n, line in enumerate(self.program.lines)}
+
+        def rank(group: tuple[Edit, ...]) -> tuple[float, int, int]:
+            # A sign that is turned early is turned in what follows from it, too: that holds wherever the code turns it.
+            late = sum(at.get(edit.line, 0) for edit in group if edit.key[0] == "scaled" and edit.key[-1] == -1.0)
+            return round(sum(edit.cost for edit in group), 1), _live(applied(group)), -late
 
         for group in sorted(groups, key=rank):
             short = sum(len(edit.words) for edit in group) <= MAX_WORDS

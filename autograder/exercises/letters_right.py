@@ -7,7 +7,7 @@ from torch import Tensor
 
 from autograder.covering import Axis, Choice, Sizes
 from autograder.exercise import Case, Criterion, Exercise, Inputs, Weights
-from autograder.exercises.broken_programs import KEPT, OVERWRITTEN
+from autograder.exercises.broken_programs import OVERWRITTEN
 from autograder.exercises.known import mistake
 
 
@@ -204,7 +204,7 @@ LETTERS_RIGHT = Exercise(
     criteria=(
         Criterion("alone", "the model writes on its own", 0.5),
         Criterion("counted", "only letters that were asked for are counted", 0.5),
-        KEPT,
+        Criterion("contract", "the tensors that you are given stay as they were", 0.0),
     ),
     mistakes=MISTAKES,
     cases=cases,

@@ -41,19 +41,19 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
 
 
+ALONE = "smaller, and the only one"
 AXES = (
     Axis("batches", most=4),
     Axis("batch_size", most=5),
     Axis("features", most=6),
     Axis("classes", least=2, most=6),
-    Choice("the last batch", ("full", "smaller", "smaller, and the only one")),
-    Only(lambda sizes: sizes["the last batch"] == "full" or sizes["batch_size"] > 1),
-    Only(
-        lambda sizes: (
-            sizes["the last batch"] == "full" or (sizes["batches"] == 1) == ("only" in sizes["the last batch"])
-        )
-    ),
+    Choice("the last batch", ("full", "smaller", ALONE)),
+    Only(lambda sizes: _go_together(sizes["the last batch"], sizes["batches"], sizes["batch_size"])),
 )
+
+
+def _go_together(last: str, batches: int, batch_size: int) -> bool:
+    return last == "full" or (batch_size > 1 and (batches == 1) == (last == ALONE))
 
 
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:

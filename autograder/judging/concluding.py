@@ -10,7 +10,15 @@ from autograder import points, probe
 from autograder.exercise import Mistake
 from autograder.judging.asking import Run, without_result
 from autograder.judging.comparing import Comparison, differing, gradient_gaps, near, off
-from autograder.judging.criteria import Grounds, judge_apart, judge_by_response, judge_criteria, misshapen, properties
+from autograder.judging.criteria import (
+    UNREAD,
+    Grounds,
+    judge_apart,
+    judge_by_response,
+    judge_criteria,
+    misshapen,
+    properties,
+)
 from autograder.judging.explaining import explain, known_mistakes, recognise_signs, right_but_for_sizes
 from autograder.judging.locating import locate
 from autograder.judging.matching import compare, unread
@@ -100,7 +108,10 @@ def _charge(grounds: Grounds, results: list[Result]) -> tuple[list[Result], tupl
         named = tuple(mistake.in_evaluation() for mistake in named)
     mistakes = signs + named
     slips, odd = cause.slips if cause else (), misshapen(comparison)
-    return points.charged(criteria, results, apart, slips, uses_all, odd), mistakes
+    charged = points.charged(criteria, results, apart, slips, uses_all, odd)
+    if mistakes:
+        charged = [replace(r, note="see what is recognised above") if r.note == UNREAD else r for r in charged]
+    return charged, mistakes
 
 
 def _learns(grounds: Grounds) -> bool:

@@ -16,6 +16,7 @@ from autograder.judging.wording import as_code, gist, in_place_of_result, troubl
 from autograder.verdict import Result
 
 Gaps = Mapping[int, list[str]]  # by case: the inputs and parameters whose gradients differ
+UNREAD = "cannot be compared, for the reason above"  # which is said where no mistake is recognised
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,7 @@ def _judged(grounds: Grounds, key: str, right: Sequence[bool], gaps: Gaps) -> tu
     unseen = [i for i in hidden if i in chosen] or hidden  # what is known beforehand earns nothing
     holds = n_agreeing == len(chosen) and (not unseen or any(right[i] for i in unseen))
     if not holds and unread(comparison):
-        return False, "cannot be compared, for the reason above"
+        return False, UNREAD
     words = "case agrees" if len(chosen) == 1 else "cases agree"
     each_time = " at every call" if n_agreeing < sum(comparison.right[i] for i in chosen) else ""
     return holds, "" if holds else f"{n_agreeing} of {len(chosen)} {words}{each_time}"

@@ -16,6 +16,7 @@ from autograder.judging.replies import Arrays
 # but rounding to float32 is as large.
 NUDGES = 1e-3, 1e-5
 FAR = 0.3, 3.0  # what shows even where results are rounded as coarsely as bfloat16 is, means of many among them
+ROUNDING = 1e-10  # of the largest number of a result
 MAX_CHANGED = 150  # inputs and parameters; where there are more, none is changed
 
 
@@ -110,7 +111,9 @@ def _should_matter(
 
 
 def _same(first: Arrays, second: Arrays) -> bool:
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True))
+    """Whether results are the same but for rounding, which what is added and taken off again leaves."""
+    pairs = zip(first, second, strict=True)
+    return all(np.allclose(a, b, 0.0, ROUNDING * max(1e-3, largest(a)), equal_nan=True) for a, b in pairs)
 
 
 def _slope(cotangents: list[np.ndarray], up: Arrays, down: Arrays) -> float:

@@ -190,9 +190,8 @@ def _look(target: Any, case: dict[str, Any], objects: dict[str, Any], how: dict[
     if how.get("strided"):
         inputs = [_strided(value) for value in inputs]
     if device != "cpu":
-        if left_behind(call, "anywhere") and not left_behind(
-            call, device
-        ):  # what holds nothing makes it as it is called
+        holds_nothing = not left_behind(call, "anywhere")  # and makes what it needs when it is called
+        if not holds_nothing and not left_behind(call, device):
             return {}
         inputs = [value.to(device) if isinstance(value, torch.Tensor | Cache) else value for value in inputs]
         with without_compiler():

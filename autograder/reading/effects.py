@@ -15,6 +15,7 @@ from autograder.reading.grouping import Grouping, groupings
 from autograder.reading.names import SHIFT, Parameters, numbers
 from autograder.reading.places import (
     VECTORS,
+    Cut,
     Key,
     Place,
     different,
@@ -169,8 +170,15 @@ class _Search:
 
     def _allowed(self, parameter: Parameter, found: list[Place]) -> list[Place]:
         """Different places that the parameter's name and start allow, of roles that are there."""
-        fits = (place for place in found if not self.absent.intersection(place.kinds))
-        return different(place for place in fits if may_be(parameter, place, self.gains, self.of_layers))
+        of_key = dict[Key | Cut, bool]()  # which tells all that is asked here
+
+        def fits(place: Place) -> bool:
+            if place.key not in of_key:
+                there = not self.absent.intersection(place.kinds)
+                of_key[place.key] = there and may_be(parameter, place, self.gains, self.of_layers)
+            return of_key[place.key]
+
+        return different(filter(fits, found))
 
     def _gains(self) -> list[tuple[Parameter, Tensor]]:
         """The parameters that start from 1, as the gain of a norm does."""
@@ -333,8 +341,8 @@ class _Search:
         response = self.run({name: part.reshape(shape) for (name, shape), part in parts})
         if response is None:
             return None
-        found = [response[1].get(name) for name in shapes]
-        gradients = [np.asarray(g, dtype=float) for g in found if g is not None]
+        found = ((shape, response[1].get(name)) for name, shape in shapes.items())
+        gradients = [np.zeros(shape) if g is None else np.asarray(g, dtype=float) for shape, g in found]
         if [gradient.shape for gradient in gradients] != [*shapes.values()]:
             return None
         gradient = np.concatenate([gradient.ravel() for gradient in gradients])

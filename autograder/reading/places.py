@@ -140,6 +140,18 @@ def places(roles: Roles, sizes: set[int] | None = None, keys: set[Key | Cut] | N
         sizes: the numbers of entries; any if None.
         keys: only places of these; of any if None.
     """
+    if keys is not None:
+        return _found(roles, sizes, keys)
+    every = _every_place(tuple(roles.items()))
+    return every if sizes is None else {size: every.get(size, []) for size in sizes}
+
+
+@functools.lru_cache(maxsize=8)  # for one answer they are asked for again and again
+def _every_place(roles: tuple[tuple[str, Role], ...]) -> dict[int, list[Place]]:
+    return _found(dict(roles))
+
+
+def _found(roles: Roles, sizes: set[int] | None = None, keys: set[Key | Cut] | None = None) -> dict[int, list[Place]]:
     numbers_, found = entry_numbers(roles), {size: list[Place]() for size in sizes or ()}
 
     def add(key: Key, layer: int, head: int, axes: np.ndarray) -> None:
