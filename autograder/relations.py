@@ -33,7 +33,7 @@ class Relation:
         changes: whether it is the other way round: the result must become another.
         weak: whether it says little, and comes after all others.
         of_place: whether one index of an input is changed: not asked where results are whole numbers, which few changes
-            reach. What should not change is then said of some cases alone.
+            reach, and said of some cases alone.
     """
 
     words: str
@@ -107,11 +107,11 @@ def _of_places(inputs: Inputs, names: Mapping[int, str], arrays: Mapping[int, np
                 there = (..., at, slice(None)) if axis == -2 else (..., at)
                 new = value.copy()
                 new[there] = _another(value)[there]
-                what = f"change of `{names[i].strip('`')}[..., {name}{', :' * (axis == -2)}]` alone"
+                what = f"In some cases a change of `{names[i].strip('`')}[..., {name}{', :' * (axis == -2)}]` alone"
                 changed = _with(inputs, {i: new})
-                words = f"A {what} does not change the result, but should"
+                words = f"{what} does not change the result, but should"
                 yield Relation(words, changed, changes=True, weak=True, of_place=True)
-                words = f"In some cases a {what} changes the result, but should not"
+                words = f"{what} changes the result, but should not"
                 yield Relation(words, changed, weak=True, of_place=True)
 
 

@@ -235,6 +235,25 @@ class NoPositions(nn.Module):
         return self.LN(x)[:, 0] @ self.W + self.c
 
 
+class MapForEachPlace(nn.Module):
+    """Right where an image is a single patch, and then nothing depends on the other maps."""
+
+    def __init__(self, patch_size, channels, d_model):
+        super().__init__()
+        self.patch_size = patch_size
+        self.maps = nn.ModuleList(nn.Linear(channels * patch_size**2, d_model) for _ in range(64))
+
+    def forward(self, images):
+        patches = reference.patchify(images, self.patch_size)
+        return torch.stack([self.maps[i % 64](patches[:, i]) for i in range(patches.size(1))], 1)
+
+
+def softmax_of_axis_1(q, k, v, mask=None):
+    scores = q @ k.mT / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(1)
+    return weights @ v, weights
+
+
 def squared_where_cut(logits, temperature=1.0, top_k=None, top_p=1.0):
     kept = right_next_probabilities.masked(logits, temperature, top_k, top_p)
     return kept.square() if top_p < 1 else kept
@@ -306,7 +325,7 @@ def outputs_off(model, ids, layer, head):
         (
             "induction_score",
             last_query_left_out,
-            "A change of `weights[..., -1, :]` alone does not change the result, but should.",
+            "In some cases a change of `weights[..., -1, :]` alone does not change the result, but should.",
             "",
         ),
         (
@@ -339,6 +358,13 @@ def outputs_off(model, ids, layer, head):
         ("next_probabilities", squared_where_cut, "it goes wrong only where `top_p` < 1", "options ="),
         ("embed_tokens", start_for_the_ids_too, "it goes wrong only where `start` > 0", "start = 1"),
         ("ViT", NoPositions, "Recognised: no positions", "cannot be compared"),
+        ("PatchEmbedding", MapForEachPlace, "Your parameters hold 1,600 numbers in all", "depends on"),
+        (
+            "scaled_dot_product_attention",
+            softmax_of_axis_1,
+            "Of inputs with three axes, the columns",
+            "over the queries",
+        ),
         ("letters_right", in_int32, "right, but int32 where int64 is asked for", ""),
         ("ablate", outputs_off, "Recognised: rows of W_O instead of columns", ""),
     ],

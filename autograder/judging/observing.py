@@ -267,7 +267,7 @@ def _broken_relations(comparison: Comparison) -> list[str]:
     broken, kept = dict[tuple[bool, str, bool], list[int]](), set[str]()  # in which cases
     where = ", in the cases that are wrong" if any(comparison.right) else ""
     for (i, relation, must_hold), reply in zip(tried, replies, strict=True):
-        words = relation.words + where if relation.changes else relation.words
+        words = relation.words + where if relation.changes and not relation.of_place else relation.words
         after, before = trial.outcome(reply).output, run.outcomes[i].output
         if after is None or before is None or not len(after) == len(before) == len(must_hold):
             continue
@@ -275,7 +275,7 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         parts = zip(names, relation.holds(before, after), must_hold, strict=True)
         holds = [(relations.of_part(words, name), held) for name, held, must in parts if must]
         for said in {said for said, held in holds if held is False}:
-            key = relation.weak, said, relation.of_place and not relation.changes
+            key = relation.weak, said, relation.of_place
             broken.setdefault(key, []).append(i)
         if relation.changes:  # that nothing changes is said only if it is so everywhere
             kept |= {said for said, held in holds if held is not False}

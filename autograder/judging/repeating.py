@@ -383,8 +383,8 @@ def _idle(comparison: Comparison) -> list[str]:
     """Parameters that no gradient reaches in any case, where all gradients that are wanted come out right."""
     run = comparison.run
     reached = dict[str, bool]()
-    for outcome, right in zip(run.outcomes, comparison.right, strict=True):
-        for name, gradient in (outcome.weight_gradients or {}).items() if right else ():
+    for outcome in run.outcomes:
+        for name, gradient in (outcome.weight_gradients or {}).items():
             reached[name] = reached.get(name, False) or gradient is not None
     idle = [name for name, is_reached in reached.items() if not is_reached]
     return idle if idle and not any(all_gradient_gaps(run, comparison.expected).values()) else []

@@ -16,7 +16,7 @@ from autograder.judging.replies import Arrays
 # but rounding to float32 is as large.
 NUDGES = 1e-3, 1e-5
 FAR = 0.3, 3.0  # what shows even where results are rounded as coarsely as bfloat16 is, means of many among them
-ROUNDING = 1e-10  # of the largest number of a result
+ROUNDING = 1e-10  # of the largest number of a result, which what is added and taken off again leaves
 MAX_CHANGED = 150  # inputs and parameters; where there are more, none is changed
 
 
@@ -50,16 +50,18 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
     matters, rng = _should_matter(comparison, i, by_name, cotangents), np.random.default_rng(0)
     steps = {name: rng.normal(size=leaf.shape) for name, leaf in by_name.items()}
     reported = gradients(run, i) if run.fits(i) and trial.cotangents[i] is not None else {}
+    # Where the right answer is unknown, all should matter; what never does, as a bias of the keys, leaves rounding.
+    rounding = 0.0 if comparison.expected[i] is None else ROUNDING
     idle, astray = list[str](), [*by_name]
     for nudge in NUDGES:
         results = _around(run, i, {name: (by_name[name], nudge * steps[name]) for name in astray})
         if not all(part and same_shapes(part, result) for pair in results.values() for part in pair):
             return None
         if nudge == NUDGES[0]:
-            idle = [name for name, (up, down) in results.items() if name in matters and _same(up, down)]
+            idle = [name for name, (up, down) in results.items() if name in matters and _same(up, down, rounding)]
             for by in FAR:
                 far = _around(run, i, {name: (by_name[name], by * steps[name]) for name in idle})
-                idle = [name for name, pair in far.items() if _same(*pair)]
+                idle = [name for name, pair in far.items() if _same(*pair, rounding)]
         astray = [
             name
             for name, (up, down) in results.items()
@@ -110,10 +112,10 @@ def _should_matter(
     return {name for name, gradient in zip(by_name, of_each, strict=True) if largest(gradient.numpy()) > 1e-9}
 
 
-def _same(first: Arrays, second: Arrays) -> bool:
-    """Whether results are the same but for rounding, which what is added and taken off again leaves."""
+def _same(first: Arrays, second: Arrays, rounding: float) -> bool:
+    """Whether results are the same but for rounding, as a share of the largest number."""
     pairs = zip(first, second, strict=True)
-    return all(np.allclose(a, b, 0.0, ROUNDING * max(1e-3, largest(a)), equal_nan=True) for a, b in pairs)
+    return all(np.allclose(a, b, 0.0, rounding * max(1e-3, largest(a)), equal_nan=True) for a, b in pairs)
 
 
 def _slope(cotangents: list[np.ndarray], up: Arrays, down: Arrays) -> float:
