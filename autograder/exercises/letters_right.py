@@ -204,7 +204,7 @@ LETTERS_RIGHT = Exercise(
     criteria=(
         Criterion("alone", "the model writes on its own", 0.5),
         Criterion("counted", "only letters that were asked for are counted", 0.5),
-        Criterion("contract", "the tensors that you are given stay as they were", 0.0),
+        Criterion("contract", "the tensors that you are given stay as they were, what is written is int64", 0.0),
     ),
     mistakes=MISTAKES,
     cases=cases,
