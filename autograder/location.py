@@ -65,8 +65,9 @@ def found(
             words = f"{place.words} and {other.words}"
             yield Where(words, lambda s, a=place, b=other: a.holds(s) and b.holds(s), parts=(place, other))
     for a, b in itertools.permutations(_told(everything), 2):
-        if all((sizes[a] >= sizes[b]) is bool(w) for sizes, w in zip(sets, wrong, strict=True)):
-            yield Where(f"{a} ≥ {b}", lambda sizes, a=a, b=b: sizes[a] >= sizes[b])
+        at_least = Where(f"{a} ≥ {b}", lambda sizes, a=a, b=b: sizes[a] >= sizes[b])
+        if at_least.fits(sets, wrong):
+            yield at_least
     # Of what is given or not, all cases with it and without it are counted elsewhere.
     for kind in _of_choices([axis for axis in everything if isinstance(axis, Choice) and None not in axis.values]):
         often = replace(kind, seldom_right=True)

@@ -20,13 +20,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
 
     def case(tag: str, label: str, source: np.random.Generator, images: int, batch_size: int, **kwargs: Any) -> Case:
         features, classes = (int(n) for n in source.choice([3, 4, 5, 6], 2, replace=False))
-        inputs = (
-            source.normal(0.0, 0.5, (features, classes)),
-            source.normal(0.0, kwargs.pop("size", 1.0), (images, features)),
-            source.integers(0, classes, images),
-            float(np.round(source.uniform(0.2, 0.6), 2)),
-            batch_size,
-        )
+        inputs = _inputs(source, features, classes, images, batch_size, kwargs.pop("size", 1.0))
         about = f"{label}, {images} images of {features} features, {classes} classes"
         return Case(tag, about, inputs, single=False, **kwargs)
 
@@ -39,6 +33,19 @@ def cases(rng: np.random.Generator) -> list[Case]:
         case("length", "a single batch of 6, bright", rng, 6, 6, size=40.0),
         case("contract", "float32", rng, 5, 2, dtype="float32"),
     ]
+
+
+def _inputs(
+    rng: np.random.Generator, features: int, classes: int, images: int, batch_size: int, size: float = 1.0
+) -> Inputs:
+    """Weights to start from, images of numbers so large, labels, a learning rate, and how many images make a step."""
+    return (
+        rng.normal(0.0, 0.5, (features, classes)),
+        rng.normal(0.0, size, (images, features)),
+        rng.integers(0, classes, images),
+        float(np.round(rng.uniform(0.2, 0.6), 2)),
+        batch_size,
+    )
 
 
 ALONE = "smaller, and the only one"
@@ -59,13 +66,7 @@ def _go_together(last: str, batches: int, batch_size: int) -> bool:
 def drawn(sizes: Sizes, rng: np.random.Generator) -> Case:
     batches, batch_size, features, classes, last = sizes.values()
     images = (batches - 1) * batch_size + (batch_size if last == "full" else batch_size // 2)
-    inputs = (
-        rng.normal(0.0, 0.5, (features, classes)),
-        rng.normal(size=(images, features)),
-        rng.integers(0, classes, images),
-        float(np.round(rng.uniform(0.2, 0.6), 2)),
-        batch_size,
-    )
+    inputs = _inputs(rng, features, classes, images, batch_size)
     return Case("alone" if batches > 1 else "length", "", inputs, single=False)
 
 

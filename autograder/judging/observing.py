@@ -254,17 +254,19 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         if before is None:
             continue
         whole = any(part.dtype.kind != "f" for part in before)
+        changed, after = inputs, before
         for relation in relations.relations(inputs, {n: run.input_name(n) for n in range(len(inputs))}):
             if relation.of_place and whole:
                 continue
-            after = _right_answer(comparison, i, relation.inputs, weights)
+            if relation.inputs is not changed:  # several relations may ask about one change
+                changed, after = relation.inputs, _right_answer(comparison, i, relation.inputs, weights)
             if after is not None and any(must_hold := relation.holds(before, after)):
                 tried.append((i, relation, must_hold))
     if not tried:
         return []
     requests = [run.request(i) | {"inputs": list(relation.inputs)} for i, relation, _ in tried]
     replies = trial.replies({"do": "look", "cases": requests}, len(requests))
-    broken, kept = dict[tuple[bool, str, bool], list[int]](), set[str]()  # in which cases
+    about, broken, kept = dict[str, relations.Relation](), dict[str, list[int]](), set[str]()  # broken in which cases
     where = ", in the cases that are wrong" if any(comparison.right) else ""
     for (i, relation, must_hold), reply in zip(tried, replies, strict=True):
         words = relation.words + where if relation.changes and not relation.of_place else relation.words
@@ -275,14 +277,15 @@ def _broken_relations(comparison: Comparison) -> list[str]:
         parts = zip(names, relation.holds(before, after), must_hold, strict=True)
         holds = [(relations.of_part(words, name), held) for name, held, must in parts if must]
         for said in {said for said, held in holds if held is False}:
-            key = relation.weak, said, relation.of_place
-            broken.setdefault(key, []).append(i)
+            about.setdefault(said, relation)
+            broken.setdefault(said, []).append(i)
         if relation.changes:  # that nothing changes is said only if it is so everywhere
             kept |= {said for said, held in holds if held is not False}
-    often = [key for key, those in broken.items() if len(those) > 1 and key[1] not in kept]
+    often = [words for words, those in broken.items() if len(those) > 1 and words not in kept]
     any_numbers = bool(_by_parameters(comparison))  # those that no role has were drawn as if they had one
-    said = [key for key in sorted(often, key=lambda key: key[0]) if not (key[0] and any_numbers)]
-    return [words for key in said if (words := key[1] if key[2] else _with_options(comparison, key[1], broken[key]))]
+    said = sorted((words for words in often if not (about[words].weak and any_numbers)), key=lambda w: about[w].weak)
+    full = (w if about[w].of_place else _with_options(comparison, w, broken[w]) for w in said)
+    return [words for words in full if words]
 
 
 def _with_options(comparison: Comparison, words: str, those: Sequence[int]) -> str:

@@ -32,7 +32,7 @@ from autograder.judging.looks import (
 from autograder.judging.replies import Outcome
 from autograder.judging.wording import as_code, difference
 
-OTHER_WHOLE = {"int8", "int16", "int32", "uint8"}
+OTHER_WHOLE = {"int8", "int16", "int32", "uint8"}  # dtypes that no part of a result may have where int64 is asked for
 NARROW = {"float16", "bfloat16", "float32"}  # dtypes that no part of a result in float64 may have
 
 SETTINGS = {  # that a call has left otherwise → a sentence
