@@ -383,10 +383,13 @@ def _idle(comparison: Comparison) -> list[str]:
     """Parameters that no gradient reaches in any case, where all gradients that are wanted come out right."""
     run = comparison.run
     reached = dict[str, bool]()
-    for outcome in run.outcomes:
+    wanted = {
+        n for o, right in zip(run.outcomes, comparison.right, strict=True) if right for n in o.weight_gradients or ()
+    }
+    for outcome in run.outcomes:  # what no right result needs, a wrong one may
         for name, gradient in (outcome.weight_gradients or {}).items():
             reached[name] = reached.get(name, False) or gradient is not None
-    idle = [name for name, is_reached in reached.items() if not is_reached]
+    idle = [name for name, is_reached in reached.items() if name in wanted and not is_reached]
     return idle if idle and not any(all_gradient_gaps(run, comparison.expected).values()) else []
 
 
