@@ -105,6 +105,7 @@ class Brought:
             raise KeyboardInterrupt
 
 
+@pytest.mark.full
 def test_an_interrupted_setup_goes_on_and_a_finished_one_is_left_alone(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_setup_waits_until_another_of_the_same_course_has_ended(tmp_path: Path
     assert "waiting" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_an_extra_is_installed_when_it_is_first_needed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap = doctor.load(REPOSITORY / "bootstrap.py")
     root, brought = str(project), Brought()

@@ -209,6 +209,7 @@ def test_a_database_that_is_started_anew_meanwhile_is_waited_for(
     assert course.state() == undisturbed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("step", ["_plans", "_standings"])
 def test_a_gradebook_that_is_gone_between_two_submissions_is_waited_for_too(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

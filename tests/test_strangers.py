@@ -369,6 +369,7 @@ def dropped_at_random(q, k, v, mask=None):
     return weights @ v, weights
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [

@@ -291,6 +291,7 @@ def outputs_off(model, ids, layer, head):
         handle.remove()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [

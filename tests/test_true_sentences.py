@@ -390,6 +390,7 @@ def drawn_by_numpy(q, k):
     return q @ k.mT / q.shape[-1] ** 0.5 + 0.1 * float(np.random.normal())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [

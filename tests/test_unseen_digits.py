@@ -149,6 +149,7 @@ def told(answer) -> str:
     return verdict.headline
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -335,6 +335,7 @@ def stripes():
 QUICK = Recipe(epochs=12, batch_size=8, lr=5e-3, weight_decay=0.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 @pytest.mark.parametrize("student", ["DeiT", "ViT"])
 def test_a_student_learns_from_its_teacher_alone(stripes, student, hard):

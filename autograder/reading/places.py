@@ -43,7 +43,7 @@ def call(module: nn.Module, weights: Weights, inputs: Inputs, **options: Any) ->
             raise KeyError(name)
         if full[name].shape != own.shape:
             raise RuntimeError(f"{name} has shape {tuple(full[name].shape)}; it should be {tuple(own.shape)}")
-    return functional_call(module, full, inputs, options)
+    return functional_call(module, full, inputs, options, tie_weights=False)  # none is tied, and looking takes longer
 
 
 IN_FAMILIES = ("w_q", "w_k", "w_v", "w_o")
