@@ -291,6 +291,17 @@ def outputs_off(model, ids, layer, head):
         handle.remove()
 
 
+def rounded_scores(q, k):
+    return torch.round(q @ k.mT / math.sqrt(q.size(-1)), decimals=2)
+
+
+class OneNormTwice(right_decoder.Block):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.self_attention(self.norm_1(x), mask)
+        x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)
+        return x + self.feed_forward(self.norm_2(x))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
@@ -367,6 +378,13 @@ def outputs_off(model, ids, layer, head):
             "over the queries",
         ),
         ("letters_right", in_int32, "right, but int32 where int64 is asked for", ""),
+        ("attention_scores", rounded_scores, "no gradient reaches `q` and `k`", "✓ 10 of 10 %  gradients"),
+        (
+            "DecoderBlock",
+            OneNormTwice,
+            "Nothing depends on `norm_3.gamma`, which is among the parameters.",
+            "only where",
+        ),
         ("ablate", outputs_off, "Recognised: rows of W_O instead of columns", ""),
     ],
 )

@@ -27,7 +27,7 @@ def locate(comparison: Comparison, repetition: Repetition) -> str:
     claims no more than was tried, and not that all goes wrong there: cases with other axes, which name no sizes, are
     left out of it, and what differs when calls are made again is added.
     """
-    if _has_other_reasons(comparison):
+    if repetition.idle or _has_other_reasons(comparison):
         return ""
     usual = _usual_axes(comparison)
     others = any(_axes(case) not in usual for case in comparison.cases)

@@ -51,11 +51,13 @@ class Repetition:
         unsteady: cases that come out otherwise when called again, each with a sentence.
         conditions: under which results differ, as sentences.
         in_training: whether one of them is training mode.
+        idle: whether nothing depends on a parameter: which of the others has which role is a guess, then.
     """
 
     unsteady: Mapping[int, str]
     conditions: tuple[str, ...] = ()
     in_training: bool = False
+    idle: bool = False
 
     def steadily(self, right: Sequence[bool]) -> list[bool]:
         """Which cases count as right: those that come out right whenever they are called."""
@@ -104,6 +106,9 @@ def repeat(comparison: Comparison) -> Repetition:
             differ = _differ_in_float32(comparison, made.seen("in float32"))
             conditions += differ or _differ_in_float64(comparison, made.seen("in float64"))
         conditions += [sentence for i, outcome in made.seen("moved") for sentence in _of_module(comparison, i, outcome)]
+        idle = _idle(comparison)
+        conditions += [f"nothing depends on `{name}`, which is among the parameters" for name in idle[:1]]
+        found = replace(found, idle=bool(idle))
     if not found.in_training:  # else the gradients are those of another result
         conditions += _gradients_in_training(comparison, made.seen("gradients"))
     if (kept := comparison.run.description.kept) and (conditions or found.unsteady):
@@ -373,7 +378,6 @@ def _of_module(comparison: Comparison, i: int, outcome: Outcome) -> list[str]:
         sentences.append(f"`{next(iter(run.parameters[i]))}` is among the parameters")
     unset = (name for name, (p, _) in run.parameters[i].items() if p.start is not None and np.isnan(p.start).any())
     sentences += [f"`{name}` starts from numbers that were never set" for name in unset][:1]
-    sentences += [f"nothing depends on `{name}`, which is among the parameters" for name in _idle(comparison)[:1]]
     if error and all(word in error.message for word in ("device", "cpu", "meta")):
         sentences.append("a tensor stays where it was when a model with this module in it is moved with `.to(device)`")
     return sentences

@@ -27,7 +27,8 @@ class Response:
     Attributes:
         idle: the names of those that should matter and do not.
         astray: the names of those whose gradient is not what a change of them does.
-        flat: all of these, where each has a gradient of 0 or none.
+        flat: all of these, where each has a gradient of 0 or none; all that should matter, where each has one of 0 or
+            none and does matter, as where results are rounded.
     """
 
     idle: list[str]
@@ -68,8 +69,10 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
             if reported and all(part.dtype.kind == "f" for part in up)
             if not _agrees(_slope(cotangents, up, down) / (2 * nudge), reported.get(name), steps[name])
         ]
-    flat = [name for name in astray if (own := reported.get(name)) is None or not own.any()]
-    return Response(idle, astray, flat if flat == astray else [])
+    flat = [name for name in by_name if (own := reported.get(name)) is None or not own.any()] if reported else []
+    if not astray and matters <= {*flat}:  # what is rounded changes by nothing or far too much
+        return Response(idle, [], [name for name in flat if name in matters and name not in idle])
+    return Response(idle, astray, astray if {*astray} <= {*flat} else [])
 
 
 def _around(run: Run, i: int, changes: dict[str, tuple[Tensor, np.ndarray]]) -> dict[str, tuple[Arrays, Arrays]]:
