@@ -17,6 +17,7 @@ from autograder.judging.replies import Arrays
 NUDGES = 1e-3, 1e-5
 FAR = 0.3, 3.0  # what shows even where results are rounded as coarsely as bfloat16 is, means of many among them
 ROUNDING = 1e-10  # of the largest number of a result, which what is added and taken off again leaves
+STEADY = 0.25  # by which share two slopes may differ that two nudges show, else neither is one: results are rounded
 MAX_CHANGED = 150  # inputs and parameters; where there are more, none is changed
 
 
@@ -26,7 +27,7 @@ class Response:
 
     Attributes:
         idle: the names of those that should matter and do not.
-        astray: the names of those whose gradient is not what a change of them does.
+        astray: the names of those that should matter whose gradient is not what a change of them does.
         flat: all of these, where each has a gradient of 0 or none; all that should matter, where each has one of 0 or
             none and does matter, as where results are rounded.
     """
@@ -53,7 +54,7 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
     reported = gradients(run, i) if run.fits(i) and trial.cotangents[i] is not None else {}
     # Where the right answer is unknown, all should matter; what never does, as a bias of the keys, leaves rounding.
     rounding = 0.0 if comparison.expected[i] is None else ROUNDING
-    idle, astray = list[str](), [*by_name]
+    idle, astray, slopes = list[str](), [*by_name], {name: list[float]() for name in by_name}
     for nudge in NUDGES:
         results = _around(run, i, {name: (by_name[name], nudge * steps[name]) for name in astray})
         if not all(part and same_shapes(part, result) for pair in results.values() for part in pair):
@@ -63,12 +64,15 @@ def respond(comparison: Comparison, *, any_shape: bool) -> Response | None:
             for by in FAR:
                 far = _around(run, i, {name: (by_name[name], by * steps[name]) for name in idle})
                 idle = [name for name, pair in far.items() if _same(*pair, rounding)]
+        for name, (up, down) in results.items():
+            slopes[name].append(_slope(cotangents, up, down) / (2 * nudge))
         astray = [
             name
-            for name, (up, down) in results.items()
-            if reported and all(part.dtype.kind == "f" for part in up)
-            if not _agrees(_slope(cotangents, up, down) / (2 * nudge), reported.get(name), steps[name])
+            for name, (up, _) in results.items()
+            if reported and name in matters and all(part.dtype.kind == "f" for part in up)
+            if not _agrees(slopes[name][-1], reported.get(name), steps[name])
         ]
+    astray = [name for name in astray if abs(np.subtract(*slopes[name])) <= STEADY * max(map(abs, slopes[name]))]
     flat = [name for name in by_name if (own := reported.get(name)) is None or not own.any()] if reported else []
     if not astray and matters <= {*flat}:  # what is rounded changes by nothing or far too much
         return Response(idle, [], [name for name in flat if name in matters and name not in idle])
