@@ -59,6 +59,14 @@ def test_every_target_is_phony_and_explained() -> None:
     assert TARGETS - INNER | {"types", "style"} == {*RUNS, "check"}
 
 
+@pytest.mark.parametrize("target", ["test", "test-all", "check"])
+def test_a_time_that_is_promised_is_the_same_everywhere(target: str) -> None:
+    pages = [(REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")]
+    rows = [row for page in pages for row in page.splitlines() if row.startswith(f"| `make {target}` |")]
+    promised = [re.findall(r"(\d+) minutes?", text) for text in (HELPED[target], *rows)]
+    assert len(promised) == 3 and len({tuple(minutes) for minutes in promised}) == 1 and len(promised[0]) == 1
+
+
 @no_make
 @pytest.mark.parametrize("target", RUNS)
 def test_a_target_runs_its_commands_in_order(target: str) -> None:
