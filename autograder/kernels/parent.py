@@ -258,6 +258,7 @@ class Kernels:
             sys.exit()  # and with it all kernels: by their parent-death signal, or with the PID namespace
         report, *others = descriptors
         report = socket.socket(fileno=report)
+        began, begin = os.pipe()  # the kernel waits at it: the first word on `report` is this process's
         try:
             request = json.loads(data)
             run, most = request["run"], request["limits"]["memory_mb"] << 20
@@ -271,10 +272,12 @@ class Kernels:
             with contextlib.suppress(OSError):
                 report.send(json.dumps({"refused": repr(problem)}).encode())
             report.close()
-            for descriptor in others:
+            for descriptor in (began, begin, *others):
                 os.close(descriptor)
             return
         if not pid:
+            os.close(begin)
+            os.read(began, 1)
             self._be_child(request, [report.fileno(), *others])
         for descriptor in others:
             os.close(descriptor)
@@ -282,6 +285,8 @@ class Kernels:
         self.running[watched] = Running(pid, run, report, most)
         with contextlib.suppress(OSError):
             socket.send_fds(report, [json.dumps({"pid": pid}).encode()], [watched])
+        os.close(begin)
+        os.close(began)
         self.events.register(watched, selectors.EVENT_READ, self._ended)
         self.events.register(report, selectors.EVENT_READ, lambda _, fd=watched: self._unwanted(fd))
 

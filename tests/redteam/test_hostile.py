@@ -247,6 +247,29 @@ def test_nobody_waits_for_a_kernel_that_never_gets_ready(parent: launch.WarmPare
     fork.discard()
 
 
+def test_a_kernel_is_not_heard_before_its_descriptor_has_come() -> None:
+    """However busy the machine: what a kernel says at once was once taken for the warm parent's refusal."""
+    code = """
+import json, os, socket, sys, time
+import parent
+
+sys.modules["numpy"] = None  # so that it fails at once
+usual, os.pidfd_open = os.pidfd_open, lambda pid: time.sleep(0.5) or usual(pid)
+report, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+control, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+request = {"run": "", "limits": {"memory_mb": 1}}
+socket.send_fds(control, [json.dumps(request).encode()], [os.dup(other_end.fileno())])
+parent.Kernels("landlock", asked)._request(asked)
+for expected in ("pid", "failed"):
+    said, descriptors, _, _ = socket.recv_fds(report, 1 << 16, 1)
+    print(expected in json.loads(said), len(descriptors))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(launch.__file__).parent, capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.split() == ["True", "1", "True", "0"], ran.stdout + ran.stderr
+
+
 def test_a_kernel_ahead_of_time_is_used_once_and_only_where_it_fits(parent: launch.WarmParent) -> None:
     parent.prepare({}, LIMITS)
     _, spare = parent._spare
