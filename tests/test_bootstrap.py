@@ -80,6 +80,7 @@ def test_a_full_disk_is_named_before_anything_is_downloaded(project: Path) -> No
     assert not (project / ".venv").exists()
 
 
+@pytest.mark.full
 def test_a_missing_network_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The discard port of this computer stands for a package index that cannot be reached."""
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):

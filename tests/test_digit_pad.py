@@ -90,6 +90,7 @@ def test_a_model_that_goes_on_learning_answers_with_what_it_has_learned():
         assert was["probabilities"][7] < 0.5 < now["probabilities"][7]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name, one in MISTAKES.items() if one.applies(ViT())])
 def test_with_a_mistake_a_second_model_reads_the_same(name):
     model = pretrained_vit()

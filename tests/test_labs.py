@@ -180,14 +180,25 @@ def breaking(exercise: str, name: str) -> type:
 DEMANDED = [(source, *demand) for source in NOTEBOOKS for demand in demands(source)]
 
 
-@pytest.mark.parametrize(
+every_demand = pytest.mark.parametrize(
     ("source", "exercise", "sentence"), DEMANDED, ids=[f"{source.stem}-{n}" for n, (source, *_) in enumerate(DEMANDED)]
 )
-def test_what_a_task_demands_is_checked(source: Path, exercise: str, sentence: str) -> None:
-    """Each such sentence is followed by its criterion and an answer that does otherwise, and loses that criterion."""
+
+
+@every_demand
+def test_what_a_task_demands_names_what_checks_it(source: Path, exercise: str, sentence: str) -> None:
+    """Each such sentence is followed by its criterion and an answer that does otherwise."""
     ties = TIE.findall(sentence)
     assert ties, f"no comment names what checks this, as docs/adding-an-exercise.md asks in section 4: {sentence}"
-    for key, name in ties:
+    assert {key for key, _ in ties} <= {criterion.key for criterion in EXERCISES[exercise].criteria}
+    assert all(breaking(exercise, name) for _, name in ties)
+
+
+@pytest.mark.full
+@every_demand
+def test_what_a_task_demands_is_checked(source: Path, exercise: str, sentence: str) -> None:
+    """An answer that does otherwise loses the criterion that is named."""
+    for key, name in TIE.findall(sentence):
         answer = breaking(exercise, name)
         verdict = judge(EXERCISES[exercise], lambda request, answer=answer: probe.answer(request, answer), 0)
         (result,) = (r for c, r in zip(EXERCISES[exercise].criteria, verdict.results, strict=True) if c.key == key)

@@ -274,6 +274,7 @@ def answer(exercise: str, name: str):
     return named[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("exercise", "lesser", "sign", "greater"), parsed())
 def test_a_lesser_slip_costs_less(exercise: str, lesser: str, sign: str, greater: str) -> None:
     more, less = (judged(find(exercise), answer(exercise, name), 0).score for name in (lesser, greater))

@@ -72,6 +72,7 @@ def test_its_pages_speak_to_students_and_lead_somewhere(copy: Path) -> None:
         assert "For instructors" not in text
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no make")
 def test_it_sets_itself_up_by_the_same_two_commands(copy: Path) -> None:
     """`make setup` and `make lab`, as far as they go without a network: what they run is there, and needs no tests."""
