@@ -78,6 +78,7 @@ def test_sampling_draws_what_sample_decode_draws(trained, untrained, temperature
             assert whole(stepper) == TARGET.decode(drawn)[0], f"seed {seed}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", UNSURE)
 @pytest.mark.parametrize("beams", [1, 2, 3, 4])
 def test_beam_search_finds_what_beam_decode_finds(trained, untrained, text, beams):

@@ -126,6 +126,7 @@ class Killed:
         return whole_gradebook(self.url), {path: path.read_bytes() for path in files if path.is_file()}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_killed_at_any_moment_a_rerun_makes_of_it_what_nobody_disturbed(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -290,6 +290,7 @@ FUNCTIONS = [pytest.param(name, 1, id=f"{name}-1") for name, exercise in WITH_PA
 ALL_PAIRS = [pytest.param(name, None, marks=pytest.mark.full, id=f"{name}-all") for name in WITH_PAIRS]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "most"), FUNCTIONS + ALL_PAIRS)
 def test_two_slips_cost_more_than_either(name: str, most: int | None) -> None:
     """Of pairs that are both named, where there is another line to lose."""
