@@ -3,7 +3,7 @@
 .PHONY: with-test with-grade with-bench with-book
 
 help::
-	@echo "make test         the quick tests, with every notebook at a small scale: 6 minutes on two cores of 2 GHz"
+	@echo "make test         the quick tests, with every notebook at a small scale: 5 minutes on two cores of 2 GHz"
 	@echo "make test-all     the quick tests, then all others, at full scale: 30 minutes"
 	@echo "make check        format, lint, spelling, types of the Python and JavaScript code: 1 minute"
 	@echo "make lab INSTRUCTOR=1   the same with Formgrader, and with solutions/ and what was handed in"
