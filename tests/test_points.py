@@ -285,16 +285,13 @@ def test_a_lesser_slip_costs_less(exercise: str, lesser: str, sign: str, greater
 
 
 WITH_PAIRS = {name: exercise for name, exercise in EXERCISES.items() if exercise.alters and pairs(exercise)}
-# The quick suite asks for one pair of each function; a module takes longer.
-FUNCTIONS = [pytest.param(name, 1, id=f"{name}-1") for name, exercise in WITH_PAIRS.items() if exercise.roles is None]
-ALL_PAIRS = [pytest.param(name, None, marks=pytest.mark.full, id=f"{name}-all") for name in WITH_PAIRS]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("name", "most"), FUNCTIONS + ALL_PAIRS)
-def test_two_slips_cost_more_than_either(name: str, most: int | None) -> None:
+@pytest.mark.parametrize("name", WITH_PAIRS)
+def test_two_slips_cost_more_than_either(name: str) -> None:
     """Of pairs that are both named, where there is another line to lose."""
-    for pair in pairs(find(name))[:most]:
+    for pair in pairs(find(name)):
         both = with_mistakes(find(name), *pair)
         if not both.results or {way for mistake in both.mistakes for way in mistake.ways[:1]} != {*pair}:
             continue
