@@ -10,7 +10,7 @@ from autograder.exercise import Exercise
 from autograder.exercises import find
 from autograder.judge import judge
 from autograder.verdict import Verdict
-from tests.answers import switched
+from tests.answers import found, switched
 
 
 @functools.cache
@@ -24,6 +24,17 @@ def told(name: str, answer: Any) -> str:
     verdict = judged(find(name), answer, 1)
     assert not verdict.passed
     return verdict.text()
+
+
+def first_of_each_mistake() -> list[tuple[str, Any]]:
+    """(exercise's name, wrong answer): those that make a mistake which no answer to the exercise before them makes."""
+    seen, first = set[tuple[str, str]](), []
+    for name, answer in found("wrong"):
+        made = {(name, key) for key in answer.mistakes}
+        if not made <= seen:
+            first.append((name, answer))
+        seen |= made
+    return first
 
 
 @functools.cache

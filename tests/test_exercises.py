@@ -6,8 +6,10 @@ import inspect
 import io
 import itertools
 import re
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,16 +26,16 @@ from autograder.judging.asking import leaf
 from autograder.judging.comparing import as_parts
 from headroom import reference
 from tests.answers import found, wrong_layer_norm, wrong_multi_head, wrong_sinusoidal
-from tests.judged import judged, pairs, with_mistakes
+from tests.judged import first_of_each_mistake, judged, pairs, with_mistakes
 
 
-def tasks(kind: str) -> list:
-    """(exercise, answer) for every answer of that kind, "right" or "wrong"."""
-    return [pytest.param(find(name), answer, id=f"{name}-{answer.__name__}") for name, answer in found(kind)]
+def tasks(answers: Iterable[tuple[str, Any]]) -> list:
+    """(exercise, answer) for each."""
+    return [pytest.param(find(name), answer, id=f"{name}-{answer.__name__}") for name, answer in answers]
 
 
-RIGHT = tasks("right")
-WRONG = tasks("wrong")
+RIGHT = tasks(found("right"))
+WRONG = tasks(found("wrong"))
 NAMED = [task for task in WRONG if task.values[1].mistakes]
 UNNAMED = [task for task in WRONG if not task.values[1].mistakes]
 
@@ -45,18 +47,6 @@ def first_styles(tasks: list) -> list:
     """So many right answers to each exercise."""
     by_exercise = itertools.groupby(sorted(tasks, key=lambda task: task.values[0].name), lambda task: task.values[0])
     return [task for _, own in by_exercise for task in itertools.islice(own, STYLES)]
-
-
-def first_of_each_mistake(tasks: list) -> list:
-    """The answers that make a mistake of their exercise which no answer before them makes."""
-    seen, first = set[tuple[str, str]](), []
-    for task in tasks:
-        exercise, answer = task.values
-        made = {(exercise.name, key) for key in answer.mistakes}
-        if not made <= seen:
-            first.append(task)
-        seen |= made
-    return first
 
 
 def drawn(tasks: list, quick: list, again: list) -> pytest.MarkDecorator:
@@ -97,7 +87,7 @@ def test_right_answers_in_any_style_earn_full_marks(exercise, answer, seed):
     assert verdict.passed and verdict.score == 1.0, verdict.text()
 
 
-@drawn(NAMED, first_of_each_mistake(NAMED), NAMED[::24])
+@drawn(NAMED, tasks(first_of_each_mistake()), NAMED[::24])
 def test_known_mistakes_fail_and_are_named(exercise, answer, seed, score_before):
     verdict = judged(exercise, answer, seed)
     assert score_before(seed, verdict.score) == verdict.score, "the score is another in another draw"

@@ -2,16 +2,20 @@
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 import torch
 from torch import nn
 
+from autograder import points
+from autograder.exercise import Criterion
 from autograder.exercises import EXERCISES, find
+from autograder.verdict import Result
 from headroom import reference
 from tests.answers import found
-from tests.judged import judged, pairs, with_mistakes
+from tests.judged import first_of_each_mistake, judged, pairs, with_mistakes
 
 LABS = Path(__file__).resolve().parents[1] / "labs"
 COSTS = (
@@ -176,10 +180,10 @@ RELATIONS = {
 def parsed() -> list:
     """(exercise, lesser, sign, greater) of each relation.
 
-    The quick suite judges every known mistake, so that relations between them cost it nothing; of the others it asks
-    for the first of each exercise.
+    The quick suite judges an answer for every known mistake, so that relations between them cost it nothing; of the
+    others it asks for the first of each exercise.
     """
-    judged_anyway = {(exercise, wrong.__name__) for exercise, wrong in found("wrong") if wrong.mistakes}
+    judged_anyway = {(exercise, wrong.__name__) for exercise, wrong in first_of_each_mistake()}
     relations = []
     for exercise, text in RELATIONS.items():
         words = text.split()
@@ -274,11 +278,47 @@ def answer(exercise: str, name: str):
     return named[0]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("exercise", "lesser", "sign", "greater"), parsed())
 def test_a_lesser_slip_costs_less(exercise: str, lesser: str, sign: str, greater: str) -> None:
     more, less = (judged(find(exercise), answer(exercise, name), 0).score for name in (lesser, greater))
     assert more > less if sign == "<" else more >= less, f"{lesser} earns {more:g}, {greater} {less:g}"
+
+
+# --- The rule itself ---------------------------------------------------------------------------------------------
+
+KEYS = {"shape": 0.1, "values": 0.4, "mask": 0.3, "leading": 0.2}  # with their shares
+
+
+def lost(
+    failing: str, apart: str | None = None, slips: tuple[tuple[str, ...], ...] = (), uses_all: bool = True
+) -> set[str]:
+    """Which of the lines that fail are lost; `apart`: those that would, were what is explained right."""
+    criteria = [Criterion(key, key, share) for key, share in KEYS.items()]
+
+    def results(failing: str) -> list[Result]:
+        return [Result(key, share, key not in failing.split()) for key, share in KEYS.items()]
+
+    charged = points.charged(criteria, results(failing), None if apart is None else results(apart), slips, uses_all)
+    return {result.title for result in charged if not result.holds and not result.spared}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        # Nothing is explained: two lines, the weightiest first; all where an input is not used.
+        ({"failing": "values mask leading"}, "values mask"),
+        ({"failing": "values mask leading", "uses_all": False}, "values mask leading"),
+        ({"failing": "mask leading"}, "mask leading"),
+        # A slip that is explained costs the line it breaks, or the weightiest; each further one another line.
+        ({"failing": "values mask leading", "apart": "", "slips": (("mask",),)}, "mask"),
+        ({"failing": "values mask leading", "apart": "", "slips": ((),)}, "values"),
+        ({"failing": "values mask leading", "apart": "", "slips": (("mask",), ("mask",))}, "values mask"),
+        # What fails beside what is explained is lost as well.
+        ({"failing": "values mask leading", "apart": "leading", "slips": (("mask",),)}, "mask leading"),
+    ],
+)
+def test_lines_are_lost_for_what_breaks_them(how: dict[str, Any], expected: str) -> None:
+    assert lost(**how) == {*expected.split()}
 
 
 # --- Two slips cost more than either -----------------------------------------------------------------------------
