@@ -1,6 +1,7 @@
 """The judge on what is made for the target, on measures, and on code that does not end."""
 
 import dataclasses
+import functools
 import importlib
 import signal
 import subprocess
@@ -10,9 +11,12 @@ import time
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from autograder import probe
 from autograder.exercise import Case, Criterion
+from autograder.exercises import find
 from autograder.judge import judge
 from autograder.probe import guards
 from tests.conftest import REPOSITORY
@@ -275,6 +279,40 @@ def test_what_a_forbidden_function_is_called_in_does_not_matter():
     )
     sly = lambda x: torch.relu(x) > 0 if len(x) > 1 else x > 0  # noqa: E731
     assert "your code calls `relu`. Write it yourself." in judged(strict, sly).headline
+
+
+class Ready(nn.Module):
+    """Calls what PyTorch has ready made, on top of whatever the answer is."""
+
+    def __init__(self, ready, *build):
+        super().__init__()
+        self.ready = ready
+
+    def forward(self, *inputs):
+        self.ready(torch.ones(2, 4, 6))
+        return inputs[0]
+
+
+NORMS = {
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+    "rms_norm": lambda x: F.rms_norm(x, x.shape[-1:]),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "instance_norm": F.instance_norm,
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+}
+ATTENTION = {
+    "scaled_dot_product_attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "multi_head_attention_forward": lambda x: nn.MultiheadAttention(6, 2)(x, x, x),
+}
+DONE = {"LayerNorm": NORMS, "RMSNorm": NORMS} | dict.fromkeys(
+    ("MultiHeadSelfAttention", "CrossAttention", "CachedSelfAttention", "GroupedQueryAttention"), ATTENTION
+)
+
+
+@pytest.mark.parametrize(("name", "called"), [(name, called) for name, ready in DONE.items() for called in ready])
+def test_what_pytorch_has_ready_made_is_refused_where_the_task_is_to_write_it(name: str, called: str) -> None:
+    verdict = judged(find(name), functools.partial(Ready, DONE[name][called]))
+    assert verdict.score == 0 and verdict.forbidden == called, verdict.text()
 
 
 def test_no_check_imports_pytorchs_compiler():
