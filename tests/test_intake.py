@@ -143,6 +143,22 @@ def test_time_grows_with_the_number_of_files_and_no_faster(folders: tuple[Path, 
     assert time.process_time() - begun < 20  # nbgrader's took minutes
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["first.ipynb", "my first.ipynb"], "first.ipynb"),
+        (["First (1).ipynb", "notes.ipynb"], "First (1).ipynb"),
+        (["first (1).ipynb", "first (2).ipynb"], None),  # which of them, nobody can tell
+    ],
+)
+def test_a_notebook_is_meant_by_its_name_or_by_the_only_one_that_holds_it(
+    tmp_path: Path, files: list[str], expected: str | None
+) -> None:
+    for file in files:
+        (tmp_path / file).touch()
+    assert intake.meant(tmp_path, ["first"]).get("first") == expected
+
+
 @posix
 @pytest.mark.parametrize("name", [b"a\nb.py", b"\x1b[2J", b"\xff\xfe", "‮evil".encode()])
 def test_names_that_cannot_be_printed_are_renamed(folders: tuple[Path, Path], name: bytes) -> None:

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from benchmarks import vision
+from headroom import notebooks, recipes
 from headroom.beforehand import made_beforehand, stored
 from headroom.recipes import CODE_MINUTE
 from tests.quotes import plain
@@ -119,6 +120,14 @@ def test_image_models_were_measured_with_the_recipes_of_today() -> None:
         if any(result["recipes"] != json.loads(json.dumps(vision.recipes(name))) for result in seeds.values())
     }
     assert other == OUTDATED
+
+
+def test_a_text_that_names_a_recipe_says_its_epochs() -> None:
+    texts = [cell.source for path in notebooks.find(REPOSITORY) for cell in nbformat.read(path, 4).cells]
+    said = [found for text in texts for found in re.findall(r"`([A-Z_]+)`[^.`]* (\d+) epochs", text)]
+    assert said and {name: int(epochs) for name, epochs in said} == {
+        name: getattr(recipes, name).epochs for name, _ in said
+    }
 
 
 def test_the_seeds_of_lecture_14_are_the_record() -> None:

@@ -142,3 +142,30 @@ def test_orphans_end_with_their_kernel(parents: Parents, used, tmp_path: Path) -
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         assert bool(left) == bool(edits)
+
+
+RANDOM = "import random, numpy, torch; print(random.random(), numpy.random.rand(), torch.rand(()).item())"
+
+
+def test_no_kernel_has_the_random_numbers_of_another(parents: Parents, used, tmp_path: Path) -> None:
+    used(parents.get("namespaces"))
+
+    async def said() -> list[str]:
+        async with Kernel(tmp_path) as kernel:
+            return (await kernel.run(RANDOM)).split()
+
+    one, other = asyncio.run(said()), asyncio.run(said())
+    assert len(one) == len(other) == 3 and not {*one} & {*other}
+
+
+def test_half_of_what_a_kernel_may_write_is_the_students(parents: Parents, used, tmp_path: Path) -> None:
+    used(parents.get("namespaces"))
+    for name, megabytes in {"fits.bin": 4, "too large.bin": 6}.items():
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(megabytes * 1_000_000)
+
+    async def left_out() -> tuple[str, ...]:
+        async with Kernel(tmp_path, {"disk_mb": 10}) as kernel:
+            return kernel.manager.provisioner.left_out
+
+    assert asyncio.run(left_out()) == ("too large.bin",)
