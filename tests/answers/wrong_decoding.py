@@ -376,7 +376,7 @@ def best_of_those_above_a_floor(next_logits, start, end, max_tokens, batch):
     return tokens[:, 1:]
 
 
-@answers("greedy_decode")
+@answers("greedy_decode", "never_stops")
 def writes_on_and_cuts_the_ends_off(next_logits, start, end, max_tokens, batch):
     """What it returns is right; the loop does not stop when all rows are done."""
     tokens = torch.full((batch, 1), start)

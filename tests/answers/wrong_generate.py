@@ -283,7 +283,7 @@ def best_of_those_above_a_floor(model, ids, n_tokens):
     return torch.cat(written, dim=1)
 
 
-@answers("generate")
+@answers("generate", "one_call_too_many")
 def goes_on_after_a_refusal(model, ids, n_tokens):
     """One call more than there are tokens to write; what it raises is swallowed."""
     cache, new, written = caches(model), ids, []
