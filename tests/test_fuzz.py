@@ -196,6 +196,7 @@ def test_no_shape_of_a_parameter_ends_the_judge(shape, caplog):
     assert verdict.headline and not verdict.passed and not caplog.records
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["EncoderBlock", "LayerNorm", "MultiHeadSelfAttention"])
 @pytest.mark.parametrize(
     "names",

@@ -315,6 +315,7 @@ def test_what_pytorch_has_ready_made_is_refused_where_the_task_is_to_write_it(na
     assert verdict.score == 0 and verdict.forbidden == called, verdict.text()
 
 
+@pytest.mark.full
 def test_no_check_imports_pytorchs_compiler():
     """In a process of its own, as in a student's kernel: what is left behind is told all the same."""
     code = """

@@ -113,6 +113,7 @@ def test_a_training_has_fewer_epochs_and_is_otherwise_whole(value, epochs, monke
     assert max(history.learning_rates) == VIT_DIGITS.lr and not history.interrupted
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value, word", [("small", "unset HEADROOM_SCALE"), ("tiny", "'small' or 'full'")])
 def test_what_is_kept_is_not_made_at_small_scale(value: str, word: str) -> None:
     file = pretrained.FOLDER / "vit_digits.pt"
