@@ -157,7 +157,13 @@ def _exercises(course: Course) -> dict[str, "Exercise"]:
 def _read(folder: Path) -> Course | None:
     """The course of exactly this folder; None where it has no table."""
     path = folder / "pyproject.toml"
-    if not path.is_file() or TABLE.encode() not in (text := path.read_bytes()):
+    return _named(path, path.read_bytes()) if path.is_file() else None
+
+
+@functools.lru_cache(maxsize=8)
+def _named(path: Path, text: bytes) -> Course | None:
+    """The course of a pyproject.toml with this text; None where it has no table."""
+    if TABLE.encode() not in text:
         return None
     table: dict[str, Any] = tomllib.loads(text.decode()).get("tool", {}).get("autograder", {})
     lists = {field.name: field.default == () for field in fields(Course)[1:]}
@@ -169,4 +175,4 @@ def _read(folder: Path) -> Course | None:
     if "exercises" not in table:
         raise NoCourse(f'{path}: {TABLE} does not say in which module the exercises are, as exercises = "…"')
     values: dict[str, Any] = {key: tuple(value) if lists[key] else value for key, value in table.items()}
-    return Course(folder, **values)
+    return Course(path.parent, **values)

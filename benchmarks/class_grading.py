@@ -1,6 +1,7 @@
 """A whole class: submissions a second of stock nbgrader and of this course on one core and on all, in one run.
 
-    python benchmarks/class_grading.py [--submissions 600] [--stock 3] [--workers 2] [--seed 0] [--only-ours]
+    python benchmarks/class_grading.py [--submissions 600] [--stock 3] [--workers 2] [--seed 0]
+    python benchmarks/class_grading.py --whole 10000 [--workers 2] [--seed 0]
     python benchmarks/class_grading.py --recorded 10000 [--submissions 600] [--workers 2] [--seed 0]
 
 The class hands in labs 2 to 4: right answers in many styles, known mistakes, small changes of the model answer
@@ -8,6 +9,9 @@ The class hands in labs 2 to 4: right answers in many styles, known mistakes, sm
 pays once for each command is told apart, as in `grading.py`. Ours is `python -m autograder grade` for
 the whole class, start included, with one worker and with several; both must give the same scores. Meanwhile the memory
 of the command's own process is looked at. Writes benchmarks/results/class_grading.md.
+
+`--whole` grades a class of any size with several workers: how many submissions a second, and whether the command's
+memory stays as it is. Writes benchmarks/results/class_grading-whole.md.
 
 `--recorded` looks at the command alone, with more hand-ins than there is time to grade: a hand-in that another student
 has handed in too gets the answer that a worker gave for that one, with this student's name and ids. It tells how many
@@ -42,7 +46,7 @@ from benchmarks import grading  # noqa: E402
 from benchmarks.mutation.changes import changes  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "class_grading.md"
-RECORDED = RESULTS.with_name("class_grading-recorded.md")
+RECORDED, WHOLE = (RESULTS.with_name(f"class_grading-{name}.md") for name in ("recorded", "whole"))
 # Of each lab, the exercises that a hand-in answers, by the cell that holds the answer.
 LABS = {
     "lab02_multi_head": {"multi-head": "MultiHeadSelfAttention"},
@@ -168,6 +172,27 @@ def grade(folder: Path, workers: int, recorded: bool = False) -> dict[str, Any]:
     return {"seconds": seconds, "rate": rate, "writing": writing, "memory": memory}
 
 
+def measure_whole(count: int, workers: int, seed: int) -> None:
+    """What `--whole` does."""
+    load = os.getloadavg()[0]
+    with grading.scratch() as folder:
+        made = make_class(folder, count, seed)
+        done = grade(folder, workers)
+        graded = sum(score is not None for score in scores(folder).values())
+    text = f"""# A whole class
+
+By `benchmarks/class_grading.py --whole {count}`, on {os.cpu_count()} CPU cores (load before: {load:.1f}): {count:,}
+hand-ins to {len(LABS)} labs ({_kinds(made)}), each graded. {graded:,} have a score
+afterwards.
+
+{done["seconds"]:.0f} s with {workers} workers; {done["rate"]:.1f} a second once they had started, with
+{done["writing"]:.0f} % of that time for writing.
+
+{_memory_table(done["memory"], count)}"""
+    print(text)
+    WHOLE.write_text(text, encoding="utf-8")
+
+
 def measure_command(count: int, different: int, workers: int, seed: int) -> None:
     """What `--recorded` does."""
     load = os.getloadavg()[0]
@@ -176,10 +201,6 @@ def measure_command(count: int, different: int, workers: int, seed: int) -> None
         hand_in_again(folder, count)
         done = grade(folder, workers, recorded=True)
         graded = sum(score is not None for score in scores(folder).values())
-    rows = ""
-    for wanted in (100, 1_000, *range(2_000, count, 2_000), count):
-        if at := next((look for look in done["memory"] if look[0] >= wanted), None):
-            rows += f"| {at[0]:,} | {at[1]:.0f} |\n"
     writing = done["writing"] / 100 / done["rate"]
     text = f"""# What the command itself can take
 
@@ -191,11 +212,22 @@ hand-ins to {len(LABS)} labs, {different} of them different; one that was handed
 {done["writing"]:.0f} % of that time for writing. The one writer takes {1000 * writing:.0f} ms for each, which limits
 the course to {1 / writing:.0f} a second, however many workers there are.
 
-| graded | MiB of the command's process |
-|--:|--:|
-{rows}"""
+{_memory_table(done["memory"], count)}"""
     print(text)
     RECORDED.write_text(text, encoding="utf-8")
+
+
+def _kinds(made: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in made.items())
+
+
+def _memory_table(memory: list[tuple[int, float]], count: int) -> str:
+    """What the command's process took when so many submissions were graded."""
+    rows = ""
+    for wanted in sorted({100, 1_000, *range(2_000, count, 2_000), count}):
+        if at := next((look for look in memory if look[0] >= wanted), None):
+            rows += f"| {at[0]:,} | {at[1]:.0f} |\n"
+    return f"| graded | MiB of the command's process |\n|--:|--:|\n{rows}"
 
 
 def _memory(pid: int) -> float:
@@ -228,14 +260,15 @@ def main() -> None:
     parser.add_argument("--stock", type=int, default=3, help="submissions of each lab that stock nbgrader grades")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0, help="of the class")
-    parser.add_argument(
-        "--only-ours", action="store_true", help="only the run with several workers; nothing is written"
-    )
+    parser.add_argument("--whole", type=int, metavar="N", help="only ours, with several workers, for N hand-ins")
     parser.add_argument("--recorded", type=int, metavar="N", help="N hand-ins, most of them answered from records")
     parser.add_argument("--as-recorded", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.as_recorded:
         sys.exit(grade_from_records(chosen.workers))
+    if chosen.whole is not None:
+        measure_whole(chosen.whole, chosen.workers, chosen.seed)
+        return
     if chosen.submissions < 100:
         parser.error(
             f"--submissions {chosen.submissions}: with fewer than 100, starting would count for more than work"
@@ -247,8 +280,7 @@ def main() -> None:
         return
     rows, found, made = [], [], dict[str, int]()
     load = os.getloadavg()[0]
-    counts = [chosen.workers] if chosen.only_ours else sorted({1, chosen.workers})
-    for workers in counts:
+    for workers in sorted({1, chosen.workers}):
         with grading.scratch() as folder:
             made = make_class(folder, chosen.submissions, chosen.seed)
             done = grade(folder, workers)
@@ -259,14 +291,12 @@ def main() -> None:
         rows.append((f"ours, {workers} worker{'s' * (workers > 1)}", each, f"{done['writing']:.0f} %", early, late))
         print(f"{workers} workers: {done['seconds']:.0f} s, {1 / each:.2f} a second, {done['writing']:.0f} % writing, "
               f"memory {early:.0f} MiB in the first quarter, {late:.0f} in the last")  # fmt: skip
-    if chosen.only_ours:
-        return
     differing = [one for one in found[0].keys() | found[-1].keys() if found[0].get(one) != found[-1].get(one)]
     plain = stock(chosen.stock)
     text = f"""# A class on one core and on all
 
 By `benchmarks/class_grading.py`, on {os.cpu_count()} CPU cores (load before: {load:.1f}): {chosen.submissions} hand-ins
-to {len(LABS)} labs ({", ".join(f"{number} {kind}" for kind, number in made.items())}); stock nbgrader as the slope
+to {len(LABS)} labs ({_kinds(made)}); stock nbgrader as the slope
 between {grading.FEW} and {grading.FEW + chosen.stock} right ones of each lab.
 
 | | s for each | a second | stock takes … times as long | of it for writing | MiB, first quarter | MiB, last |

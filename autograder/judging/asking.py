@@ -61,7 +61,7 @@ class Trial:
     inputs: tuple[tuple[Any, ...], ...]
     cotangents: tuple[Cotangents | None, ...]
 
-    @cached_property
+    @property
     def forbidden(self) -> list[list[str]]:
         """The operations that the student's code may not call, as the probe takes them."""
         return probe.kernels(self.exercise.forbidden)

@@ -17,6 +17,7 @@ import fcntl
 import gc
 import importlib
 import json
+import linecache
 import os
 import random
 import select
@@ -30,9 +31,7 @@ import traceback
 import warnings
 from collections.abc import Generator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest import mock
 
 import processes
 import sandbox
@@ -43,12 +42,13 @@ KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes and i
 
 # What a kernel or a notebook might import, or torch imports when it is first asked for something.
 WARM = """
-    IPython.core.completer IPython.core.completerlib IPython.core.debugger IPython.core.logger IPython.core.oinspect
+    app IPython.core.completer IPython.core.completerlib IPython.core.debugger IPython.core.logger IPython.core.oinspect
     IPython.core.ultratb IPython.extensions.storemagic IPython.terminal.pt_inputhooks ipykernel.ipkernel
     ipykernel.kernelapp ipykernel.zmqshell matplotlib.backends.backend_agg matplotlib.pyplot
     matplotlib_inline.backend_inline numpy pdb pyseccomp sqlite3 stack_data streams torch torch.nn.functional
     torch.optim torch.testing torch.utils._python_dispatch torch.utils.data tornado.platform.asyncio tqdm.auto
 """
+TOLD_OF = ("IPython", "app", "asyncio", "ipykernel", "tornado", "traitlets")  # packages that are in every stack
 # Of the course: its folder, what of it is to be imported too, and the packages whose import is noted.
 COURSE: dict[str, Any] = json.loads(os.environ.pop("AUTOGRADER_KERNELS", '{"folder": "", "warm": [], "packages": []}'))
 PACKAGES = {"autograder", "nbgrader", *COURSE["packages"]}
@@ -67,6 +67,7 @@ NOTED = {
     "socket.getaddrinfo": "looked up the address of {0!r}",
     "subprocess.Popen": "ran the program {1!r}",
 }
+LOOKED_AT = frozenset([*NOTED, "import", "open"])
 MAX_NOTES, MAX_NOTE = 100, 300
 
 
@@ -98,6 +99,7 @@ def warm() -> None:
     for name in (*WARM.split(), *COURSE["warm"]):
         importlib.import_module(name)
     import torch
+    from app import warm_shell
     from IPython.core.ultratb import AutoFormattedTB
     from matplotlib import pyplot
     from torch.nn import functional
@@ -114,6 +116,10 @@ def warm() -> None:
     with scoped_library("aten", "IMPL") as library, warnings.catch_warnings():  # as the probe will
         warnings.simplefilter("ignore")
         library.impl("layer_norm", print, "CompositeImplicitAutograd")
+    for name, module in list(sys.modules.items()):  # `manual_seed` keeps where it was called, for GPUs to come
+        if name.partition(".")[0] in TOLD_OF and (file := getattr(module, "__file__", None)):
+            linecache.getlines(file)
+    torch.manual_seed(0)
     for wrong in (lambda: torch.ones(2, 3) @ torch.ones(2), lambda: layer(torch.ones(3))):
         try:
             wrong()
@@ -126,6 +132,7 @@ def warm() -> None:
     axes.imshow([[0.0]])
     figure.savefig(os.devnull, format="png")
     pyplot.close(figure)
+    warm_shell()
 
 
 class Notes:
@@ -145,7 +152,7 @@ class Notes:
         self.to, self.allowed = to, allowed
 
     def hook(self, event: str, values: tuple[Any, ...]) -> None:
-        if self.to is not None and self.left:
+        if event in LOOKED_AT and self.to is not None and self.left:
             with contextlib.suppress(Exception):  # what is raised here would become an error of the student's line
                 self._note(self.to, event, values)
 
@@ -171,10 +178,7 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     """Enter the sandbox, then be an IPython kernel until the end."""
     import numpy
     import torch
-    from ipykernel import ipkernel
-    from ipykernel.kernelapp import IPKernelApp
-    from IPython.core.interactiveshell import InteractiveShell
-    from streams import StreamInPieces
+    from app import kernel_app
 
     os.environ |= request["environment"]
     run = request["run"]
@@ -187,16 +191,8 @@ def become_kernel(request: dict[str, Any], kind: str, notes: Notes) -> None:
     sys.path.insert(0, "")
     for module in (random, numpy.random):
         module.seed()  # or every submission would start from the same random state
-    torch.seed()
-    InteractiveShell.clear_instance()
-    app = IPKernelApp.instance(outstream_class=f"{StreamInPieces.__module__}.{StreamInPieces.__name__}")
-    # IPython looks at every module for its debugger, which there is none of: a copy of twelve megabytes of the parent's
-    # memory, page by page.
-    with mock.patch.object(ipkernel, "sys", SimpleNamespace(modules={})):
-        app.initialize(["-f", str(connection), "--HistoryManager.hist_file=:memory:"])
-    inline = sys.modules["matplotlib_inline.backend_inline"]  # imported while there was no shell to hook into
-    inline.configure_inline_support.current_backend = "unset"
-    inline._enable_matplotlib_integration()
+    torch.default_generator.seed()
+    app = kernel_app(connection, work)
     took = {"sandbox": shut - begun, "IPython": time.perf_counter() - shut}
     app.session.key = receive_submission()
     os.write(KEPT, json.dumps({"ready": True, "took": took}).encode())
@@ -366,10 +362,13 @@ def main() -> None:
     kind = sys.argv[1]
     control = socket.socket(fileno=os.dup(0))
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # a child subreaper: orphans of kernels come back to this process
+    gc.disable()  # nothing of what is imported is garbage, and to look through it takes a quarter of the time
     with ending_at_once(control):
         warm()
+    gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a kernel would touch, and so copy, all of the parent's memory
+    processes.hold_in_large_pages()
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the warm parent has {threads} threads; a fork would copy one of them")

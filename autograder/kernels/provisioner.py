@@ -33,6 +33,7 @@ LIMITS = ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")
 MAX_FILES = 1000  # of a submission's folder
 MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel, its parts together; a larger one ends the kernel
 DYING_S = 2.0  # seconds that a process may take to end once it is killed
+CHANNELS = ("shell", "iopub")  # to what runs cells and from what it shows: the others would be threads, and a way in
 MAX_WAITING = 8  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
 
 
@@ -111,7 +112,8 @@ class IsolatedProvisioner(LocalProvisioner):
         self.took = message["took"]
         self.said_too_much = False
         try:
-            self._relay = Relay(f"{self._meeting}/s", fork.ip, PORTS.values(), MAX_MESSAGE, self._end_for_its_size)
+            numbers = [PORTS[f"{channel}_port"] for channel in CHANNELS]
+            self._relay = Relay(f"{self._meeting}/s", fork.ip, numbers, MAX_MESSAGE, self._end_for_its_size)
         except OSError as problem:
             self._let_go()
             raise RuntimeError(f"the kernel does not listen: {problem}") from None
@@ -258,6 +260,18 @@ class PromptClient(AsyncKernelClient):
         context = zmq.asyncio.Context()
         context.setsockopt(zmq.RCVHWM, MAX_WAITING)
         return context
+
+    def start_channels(self, **_: bool) -> None:
+        """Start those that there are: see `CHANNELS`."""
+        super().start_channels(shell=True, iopub=True, stdin=False, hb=False, control=False)
+
+    def stop_channels(self) -> None:
+        """Stop them; jupyter_client would make those that there are not, and stop them."""
+        for channel in (self.shell_channel, self.iopub_channel):
+            if channel.is_alive():
+                channel.stop()
+        if self._created_context and not self.context.closed:
+            self.context.destroy(linger=0)
 
     async def wait_for_ready(self, timeout: float | None = None) -> None:
         """Wait until the kernel answers and its outputs arrive; jupyter_client waits another 0.2 s for silence."""

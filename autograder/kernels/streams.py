@@ -13,8 +13,10 @@ class StreamInPieces(OutStream):
     """
 
     _unsent = 0  # characters since the last message, at most
+    _written = False  # whether there may be something to flush
 
     def write(self, string: str) -> int:
+        self._written = True
         for start in range(0, len(string), MAX_PIECE):
             piece = string[start : start + MAX_PIECE]
             self._unsent += len(piece)
@@ -23,3 +25,9 @@ class StreamInPieces(OutStream):
                 self._unsent = 0
                 self.flush()
         return len(string)
+
+    def flush(self) -> None:
+        """As IPython's, which waits for another thread, several times for each cell, also for one that prints nothing."""
+        if self._written:
+            self._written = False
+            super().flush()

@@ -1,10 +1,12 @@
-"""Which cells of a lab's notebook are checks, and which are run."""
+"""The cells of a lab's notebook: which are checks, which are run, and how one is made."""
 
 import ast
 from collections.abc import Mapping
 from typing import Any
 
+import nbformat
 from nbformat import NotebookNode
+from nbformat.corpus.words import generate_corpus_id as random_cell_id
 
 
 def is_check(cell: Mapping[str, Any]) -> bool:
@@ -48,3 +50,10 @@ def is_run(cell: NotebookNode) -> bool:
     named = about.get("grade_id", "").startswith(("picture-", "reward-"))
     looked_at = named and about.get("locked") and not about.get("grade")
     return cell.cell_type == "code" and not checked_name(cell) and not looked_at
+
+
+def make_cell(kind: str, source: str, metadata: dict[str, Any] | None = None) -> NotebookNode:
+    """A cell, as nbformat makes them, but without looking whether the metadata is what nbformat expects."""
+    own = {"outputs": [], "execution_count": None} if kind == "code" else {}
+    about = nbformat.from_dict(metadata or {})
+    return NotebookNode(id=random_cell_id(), cell_type=kind, metadata=about, source=source, **own)

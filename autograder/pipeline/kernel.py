@@ -12,12 +12,12 @@ from typing import Any
 
 from jupyter_core.utils import ensure_async
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell
 from nbgrader.preprocessors import Execute
 
 from autograder.course import Course
 from autograder.kernels.launch import NoIsolation
 from autograder.kernels.provisioner import IsolatedKernelSpecs, PromptClient
+from autograder.pipeline.cells import make_cell
 from autograder.pipeline.kernel_side import SENT
 
 AT_YOUR_RISK = (
@@ -56,7 +56,7 @@ def cannot_be_isolated(problem: NoIsolation) -> str:
 
 def calling(function: str, *arguments: str | int) -> NotebookNode:
     """A cell that calls a function of `kernel_side` in the kernel and leaves no name behind."""
-    return new_code_cell(_call(function, *arguments))
+    return make_cell("code", _call(function, *arguments))
 
 
 @functools.cache
@@ -89,7 +89,7 @@ class Kernel:
         """Its first cell when it is fresh, and what is sent beside it; then it can be asked."""
         compiled = self._isolated  # and so forked from this Python, whose code it can take
         probe = compiled_probe() if compiled else PROBE
-        return new_code_cell(f"{BECOME_A_MODULE}\n{_call('prepare', compiled)}"), (KERNEL_SIDE, probe)
+        return make_cell("code", f"{BECOME_A_MODULE}\n{_call('prepare', compiled)}"), (KERNEL_SIDE, probe)
 
     @property
     def is_there(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import nbformat
 from nbgrader.api import Base
-from sqlalchemy import Connection, DateTime, Interval, Select, Table, select
+from sqlalchemy import ColumnElement, Connection, DateTime, Interval, Select, Table, select
 
 from autograder.pipeline import intake
 from autograder.pipeline import submission as reading
@@ -155,21 +155,26 @@ def rows_of_lab(connection: Connection, lab: str, released: Path) -> Rows:
 def rows_of_submission(connection: Connection, lab: str, student: str) -> Rows:
     """What the gradebook knows of a student's submission of a lab: scores and comments, those by hand included."""
     tables = Base.metadata.tables
+    rows: Rows = {}
+
+    def take(name: str, *conditions: ColumnElement[bool]) -> list[str]:
+        rows[name] = _plain(connection, select(tables[name]).where(*conditions), tables[name])
+        return [row["id"] for row in rows[name]]
+
+    def take_of(name: str, of: str, keys: list[str]) -> list[str]:
+        if keys:  # mostly there are none yet, and to ask would take as long
+            return take(name, tables[name].c[of].in_(keys))
+        rows[name] = []
+        return []
+
     of_lab = select(tables["assignment"].c.id).where(tables["assignment"].c.name == lab)
     about = tables["submitted_assignment"].c
-    submissions = select(about.id).where(about.assignment_id.in_(of_lab), about.student_id == student)
-    parts = tables["submitted_notebook"].c
-    notebooks = select(parts.id).where(parts.assignment_id.in_(submissions))
-    keys = {
-        "student": ("id", [student]),
-        "submitted_assignment": ("id", submissions),
-        "submitted_notebook": ("id", notebooks),
-    }
-    keys |= {"grade": ("notebook_id", notebooks), "comment": ("notebook_id", notebooks)}
-    return {
-        name: _plain(connection, select(table := tables[name]).where(table.c[of].in_(among)), table)
-        for name, (of, among) in keys.items()
-    }
+    take("student", tables["student"].c.id == student)
+    submissions = take("submitted_assignment", about.assignment_id.in_(of_lab), about.student_id == student)
+    notebooks = take_of("submitted_notebook", "assignment_id", submissions)
+    for name in ("grade", "comment"):
+        take_of(name, "notebook_id", notebooks)
+    return rows
 
 
 def parts_of_lab(connection: Connection, lab: str) -> set[Part]:

@@ -9,7 +9,6 @@ import nbformat
 from jupyter_client.kernelspec import NoSuchKernel
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbformat.corpus.words import generate_corpus_id as random_cell_id
 from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde, NbGraderException
@@ -19,6 +18,7 @@ from traitlets.config import Config
 
 from autograder.kernels.launch import NoIsolation, WarmParent
 from autograder.pipeline.by_hand import Answers, answers, keep_or_take_back
+from autograder.pipeline.cells import make_cell
 from autograder.pipeline.execute import ENDED, JudgedExecute, unseeded
 from autograder.pipeline.intake import TakenIn, copy_beside, handed_in_at, meant, read_plain, unusable
 from autograder.pipeline.integrity import DONE, NOTED, UNREAD, UNSEEN, Remark, earlier_prints, what_is_restored
@@ -78,13 +78,6 @@ def read(path: Path) -> NotebookNode:
     if not clean.cells:
         raise Unreadable("it has no cells")
     return clean
-
-
-def make_cell(kind: str, source: str, metadata: dict[str, Any] | None = None) -> NotebookNode:
-    """A cell, as nbformat makes them, but without looking whether the metadata is what nbformat expects."""
-    own = {"outputs": [], "execution_count": None} if kind == "code" else {}
-    about = nbformat.from_dict(metadata or {})
-    return NotebookNode(id=random_cell_id(), cell_type=kind, metadata=about, source=source, **own)
 
 
 def _cell(given: dict[str, Any]) -> NotebookNode:

@@ -342,17 +342,18 @@ def _never_wait_for_the_disk() -> None:
 def _open_gradebooks_as_they_are() -> None:
     """Have nbgrader open a gradebook without looking for its tables and the course: they were made with the lab's.
 
-    It opens one a dozen times for a submission, and asked for eighteen tables each time.
+    It opens one a dozen times for a submission, asked for eighteen tables each time, and compiled every query anew.
     """
     from nbgrader import api
     from sqlalchemy.orm import scoped_session, sessionmaker
 
     def opened(self: Any, db_url: str, course_id: str = "default_course", authenticator: Any = None) -> None:
-        self.engine = api.create_engine(db_url, echo=False, future=True)
+        self.engine = _engine(db_url)
         self.db = scoped_session(sessionmaker(autoflush=True, bind=self.engine, future=True))
         self.course_id, self.authenticator = course_id, authenticator
 
     api.Gradebook.__init__ = opened
+    api.Gradebook.close = lambda self: self.db.remove()  # and the engine stays
 
 
 def _end_with_who_asks(scratch: Path) -> None:

@@ -11,7 +11,7 @@ import time
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,8 @@ def registered() -> dict[str, list[str]]:
     return found
 
 
-def kernels(names: Iterable[str]) -> list[list[str]]:
+@functools.cache
+def kernels(names: frozenset[str]) -> list[list[str]]:
     """What runs torch's operations of these names: library, operation with its overload, kind of tensor.
 
     For the judge, which finds them once for all requests: it takes longer than to do what one asks for.

@@ -12,7 +12,8 @@ LESS = """        from types import SimpleNamespace
         for name in "ipykernel.debugger ipykernel.zmqshell numpy matplotlib_inline.backend_inline pyseccomp".split():
             importlib.import_module(name)
         del sys.modules["debugpy"]
-        sys.modules["torch"] = SimpleNamespace(seed=lambda: None)
+        sys.modules["torch"] = SimpleNamespace(default_generator=SimpleNamespace(seed=lambda: None))
+        importlib.import_module("app").warm_shell()
 """
 
 

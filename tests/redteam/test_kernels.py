@@ -144,6 +144,34 @@ def test_orphans_end_with_their_kernel(parents: Parents, used, tmp_path: Path) -
         assert bool(left) == bool(edits)
 
 
+USED = """
+import os, sys
+import matplotlib.pyplot as plt
+print("said"); display("shown"); print("said again")
+shell = get_ipython()
+print(shell.kernel.shell is shell, os.getcwd() == shell.starting_dir, "starting_dir" in In[-1])
+print({os.environ["HOME"]} == {shell.home_dir, os.path.dirname(shell.profile_dir.location)}, end="")
+print("", sys.modules["__main__"].shell is shell)
+plt.plot([0, 1]);
+"""
+
+
+def test_a_kernel_is_its_own_although_its_shell_was_made_before_it(parents: Parents, used, tmp_path: Path) -> None:
+    used(parents.get("namespaces"))
+
+    async def said() -> str:
+        async with Kernel(tmp_path) as kernel:
+            return await kernel.run(USED) + await kernel.run("print(len(In), _oh, Out is _oh)")
+
+    assert asyncio.run(said()).splitlines() == [
+        "said",
+        "'shown'said again",
+        "True True True",
+        "True True",
+        "<Figure size 640x480 with 1 Axes>3 {} True",
+    ]
+
+
 RANDOM = "import random, numpy, torch; print(random.random(), numpy.random.rand(), torch.rand(()).item())"
 
 
