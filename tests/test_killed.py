@@ -1,6 +1,8 @@
 """A round of grading that is killed, or loses its gradebook: the rest of it by a rerun, or by waiting."""
 
+import json
 import os
+import pickle
 import shutil
 import signal
 import threading
@@ -9,7 +11,7 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import nbgrader.api
@@ -21,18 +23,22 @@ from sqlalchemy.pool import NullPool
 
 from autograder.pipeline import grading, parcel, writer
 from autograder.pipeline.course import configuration
-from autograder.pipeline.journal import Journal
+from autograder.pipeline.journal import FILE, Journal
 from autograder.pipeline.submission import DONE
 from autograder.pipeline.turns import Turn
 from autograder.pipeline.writer import Writer
 from tests import test_workers
 from tests.test_workers import FILES, Postgresql, graded_elsewhere, wait_for, whole_gradebook, with_a_lab
 
+if TYPE_CHECKING:
+    from tests.test_cluster import Machines  # which there is only where Dask and Linux are
+
 postgresql, url = test_workers.postgresql, test_workers.url  # fixtures
 
 STUDENTS = [f"s{n}" for n in range(5)]
 TEXTS = ["1", "2", "3"]  # of submissions; also their scores
 KILLS = int(os.environ.get("HEADROOM_KILLS", "3"))
+KILLS_OF_MACHINES = int(os.environ.get("HEADROOM_KILLS", "1"))  # which take seconds to start again
 
 
 class Killed:
@@ -50,7 +56,7 @@ class Killed:
             (course / area / "lab1").mkdir(parents=True)
         nbformat.write(nbformat.v4.new_notebook(), course / "solutions" / "lab1" / "first.ipynb")
         nbformat.write(nbformat.v4.new_notebook(), course / "labs" / "lab1" / "first.ipynb")
-        answers: dict[tuple[str, bytes], bytes] = {}
+        self.answers = answers = dict[tuple[str, bytes], bytes]()
         for student in STUDENTS:
             about = {"ok": True, "log": "graded", "rows": graded_elsewhere(course, url, 0.0, student)}
             for text in TEXTS:
@@ -94,8 +100,8 @@ class Killed:
         for area in ("autograded", "feedback", "integrity", ".headroom"):
             shutil.rmtree(self.course / area, ignore_errors=True)
 
-    def round(self, seconds: float | None = None) -> int:
-        """Grade in a process that is killed after that time; its exit status."""
+    def round(self, seconds: float | None = None, scheduler: str | None = None) -> int:
+        """Grade in a process that is killed after that time, or by a scheduler's workers; its exit status."""
         pid = os.fork()
         if not pid:
             status = 1
@@ -104,7 +110,7 @@ class Killed:
                     config, journal = configuration(self.course), Journal(self.course)
                     plans = grading._plans(self.course, config, ["lab1"], [], journal)
                     if plans[0].todo:
-                        grading._grade_and_write(plans, journal, config, True, 1, None)
+                        grading._grade_and_write(plans, journal, config, True, 1, scheduler)
                 status = 0
             except BaseException:
                 traceback.print_exc()
@@ -114,6 +120,11 @@ class Killed:
             time.sleep(seconds)
             os.kill(pid, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def written(self) -> int:
+        """How many submissions were written, as the journal says, the same one again included."""
+        path = self.course / FILE
+        return path.read_bytes().count(b'"seed"') if path.exists() else 0
 
     def todo(self) -> list[str]:
         """Whom a rerun would grade."""
@@ -154,6 +165,113 @@ def test_killed_at_any_moment_a_rerun_makes_of_it_what_nobody_disturbed(
         assert course.state() == undisturbed[trial % 3], (trial, took)
         assert course.todo() == []
     print(f"{KILLS} times: {halfway} of the first kills left something half done; a round takes {took:.2f} s")
+
+
+PRELOADED = """
+import pickle
+import time
+from pathlib import Path
+
+from autograder.pipeline import cluster, parcel
+
+ANSWERS = pickle.loads(Path({answers!r}).read_bytes())
+
+
+class Ready:
+    weaker = ""
+
+    def __init__(self, *_):
+        pass
+
+    def start(self):
+        pass
+
+    def ask(self, request):
+        time.sleep({seconds})
+        asked, (_, submission) = parcel.unpack(request)
+        return ANSWERS[asked["student"], parcel.unpack(submission)[1][0]]
+
+    def close(self):
+        pass
+
+
+cluster.Grader = Ready
+"""
+
+
+class Fleet:
+    """A scheduler and two workers, which know what to answer: to be killed, and started again."""
+
+    def __init__(self, folder: Path, answers: dict[tuple[str, bytes], bytes]) -> None:
+        self.folder = folder
+        (folder / "answers.pickle").write_bytes(pickle.dumps(answers))
+        preloaded = PRELOADED.format(answers=os.fspath(folder / "answers.pickle"), seconds=0.1)
+        (folder / "preloaded.py").write_text(preloaded)
+        self.machines: Machines | None = None
+
+    def renew(self, lost: str) -> None:
+        """Start what was lost; with the scheduler, the workers too."""
+        from tests.test_cluster import REPOSITORY, Machines  # which skips the test where there is no Dask, or no Linux
+
+        if self.machines is None or lost == "scheduler":
+            self.close()
+            (self.folder / "scheduler.json").unlink(missing_ok=True)
+            self.machines = Machines(self.folder)
+        options = ("--nthreads", "1", "--no-nanny", "--preload", os.fspath(self.folder / "preloaded.py"))
+        for name in ("one", "two"):
+            process = self.machines.processes.get(name)
+            if process is None or process.poll() is not None:
+                self.machines.start(name, REPOSITORY, "worker", *options)
+        for name in ("one", "two"):
+            while "Registered to" not in (self.folder / f"{name}.log").read_text():
+                time.sleep(0.05)
+
+    @property
+    def address(self) -> str:
+        return json.loads((self.folder / "scheduler.json").read_text())["address"]
+
+    def close(self) -> None:
+        for name in self.machines.processes if self.machines else ():
+            self.machines.kill(name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lost", ["one", "scheduler"])
+def test_of_what_a_worker_or_the_scheduler_took_with_it_nothing_is_written_twice_or_not_at_all(
+    lost: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = Killed(tmp_path, url, monkeypatch)
+    (tmp_path / "machines").mkdir()
+    fleet = Fleet(tmp_path / "machines", course.answers)
+    random = Random(time.time_ns())
+    undisturbed, took, broken_off = [], 0.0, 0
+    try:
+        fleet.renew("scheduler")
+        for text in TEXTS:
+            course.forget()
+            course.hand_in(text)
+            begun = time.monotonic()
+            assert course.round(scheduler=fleet.address) == 0
+            took = time.monotonic() - begun
+            undisturbed.append(course.state())
+        for trial in range(KILLS_OF_MACHINES):
+            if trial % 2:
+                course.forget()
+            course.hand_in(TEXTS[trial % 3])
+            before = course.written()
+            killing = threading.Timer(random.uniform(0, took), fleet.machines.kill, [lost])
+            killing.start()
+            status = course.round(scheduler=fleet.address)
+            killing.join()
+            broken_off += status != 0
+            assert status == 0 or lost == "scheduler"
+            fleet.renew(lost)
+            assert course.round(scheduler=fleet.address) == 0
+            assert course.state() == undisturbed[trial % 3], (trial, took)
+            assert course.todo() == [] and course.written() - before == len(STUDENTS)
+    finally:
+        fleet.close()
+    print(f"{KILLS_OF_MACHINES} times: {broken_off} rounds broken off; a round takes {took:.2f} s")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -54,7 +54,7 @@ class App(IPKernelApp):
 
 def warm_shell() -> None:
     """Make the shell that each kernel gets a copy of, in the process that kernels are forked from."""
-    shell = ZMQInteractiveShell.instance(
+    shell: Any = ZMQInteractiveShell.instance(
         config=Config(HistoryManager={"hist_file": ":memory:"}), compiler_class=XCachingCompiler
     )
     shell._sys_modules_keys = set(sys.modules)

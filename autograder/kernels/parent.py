@@ -38,6 +38,7 @@ import sandbox
 
 MAX_REQUEST = 1 << 16
 LOOK = 0.2  # seconds between two looks at how much memory the kernels have taken
+MANY = 50  # kernels, for which it pays to hold memory in large pages, which takes a second
 KEPT = 3  # the kernel's socket has this descriptor in a kernel, its notes and its door the next
 
 # What a kernel or a notebook might import, or torch imports when it is first asked for something.
@@ -233,6 +234,7 @@ class Kernels:
         self.events.register(control, selectors.EVENT_READ, self._request)
         self.running: dict[int, Running] = {}  # by pidfd
         self.inherited = processes.memory("self")
+        self.ended = 0
         self.notes = Notes()
         sys.addaudithook(self.notes.hook)
         self.own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -322,6 +324,10 @@ class Kernels:
         with contextlib.suppress(OSError):
             kernel.report.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
         kernel.report.close()
+        self.ended += 1
+        if self.ended == MANY:
+            processes.hold_in_large_pages()
+            self.inherited = processes.memory("self")
         if self.kind == "namespaces":
             with contextlib.suppress(OSError):
                 sandbox.unmount_folder(kernel.run)
@@ -368,7 +374,6 @@ def main() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a kernel would touch, and so copy, all of the parent's memory
-    processes.hold_in_large_pages()
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the warm parent has {threads} threads; a fork would copy one of them")

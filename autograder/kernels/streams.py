@@ -27,7 +27,7 @@ class StreamInPieces(OutStream):
         return len(string)
 
     def flush(self) -> None:
-        """As IPython's, which waits for another thread, several times for each cell, also for one that prints nothing."""
+        """As IPython's, which waits for another thread, several times for each cell, whether it printed or not."""
         if self._written:
             self._written = False
             super().flush()

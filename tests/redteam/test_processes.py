@@ -2,16 +2,18 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 if not sys.platform.startswith("linux"):
     pytest.skip("kernels are isolated on Linux only", allow_module_level=True)
 
-from autograder.kernels.processes import descendants, ended, memory
+from autograder.kernels.processes import LARGE, descendants, ended, memory
 
 
 def soon(holds: Callable[[], bool]) -> bool:
@@ -61,3 +63,28 @@ def test_who_has_ended_has_no_memory_be_it_that_nobody_asked_how(family: tuple[i
     assert not ended(child)
     gone = 2**22 + 1
     assert ended(gone) and memory(gone) == 0 == memory(gone, divided=True) and descendants(gone) == []
+
+
+LARGE_PAGES = """
+from pathlib import Path
+from autograder.kernels.processes import hold_in_large_pages
+
+def held():
+    return int(Path("/proc/self/smaps_rollup").read_text().split("AnonHugePages:")[1].split()[0])
+
+block = bytearray(b"headroom" * 4_000_000)
+before = held()
+hold_in_large_pages()
+print(held() - before, block == b"headroom" * 4_000_000)
+"""
+
+
+@pytest.mark.skipif(
+    tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1)
+    or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(),
+    reason="the system holds nothing in large pages",
+)
+def test_what_is_held_in_large_pages_is_what_it_was() -> None:
+    ran = subprocess.run([sys.executable, "-c", LARGE_PAGES], capture_output=True, text=True, check=True)
+    held, same = ran.stdout.split()
+    assert int(held) * 1024 >= 32_000_000 // LARGE * LARGE - LARGE and same == "True"
