@@ -33,7 +33,7 @@ LIMITS = ("memory_mb", "disk_mb", "file_mb", "processes", "cpu_s")
 MAX_FILES = 1000  # of a submission's folder
 MAX_MESSAGE = 32_000_000  # bytes of one message from a kernel, its parts together; a larger one ends the kernel
 DYING_S = 2.0  # seconds that a process may take to end once it is killed
-CHANNELS = ("shell", "iopub")  # to what runs cells and from what it shows: the others would be threads, and a way in
+CHANNELS = ("shell", "iopub")  # for cells and what they show; of others nothing is asked, and they would be a way in
 MAX_WAITING = 8  # messages that ZeroMQ holds for the grader. Attack: filling the grader's memory
 
 

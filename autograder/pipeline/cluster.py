@@ -115,7 +115,7 @@ class Cluster:
             try:
                 client.register_plugin(GraderPlugin(versions, isolated))
                 break
-            except CommClosedError:  # a worker was lost just now, or else the scheduler
+            except OSError:  # a worker was lost just now, or cannot be reached any more, or else the scheduler
                 if not attempts_left:
                     raise
                 time.sleep(1)

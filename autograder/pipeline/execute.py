@@ -195,8 +195,10 @@ def _import_what_judges(course: Course) -> None:
     """Import here what every unit would import for itself: it takes longer than to judge a submission."""
     collected = gc.isenabled()
     gc.disable()  # nothing of it is garbage, and to look through it takes a quarter of the time
-    importlib.import_module("autograder.judge")
-    with contextlib.suppress(Exception):  # what is wrong with a course is said where it is asked for an exercise
-        course.load()
-    if collected:
-        gc.enable()
+    try:
+        importlib.import_module("autograder.judge")
+        with contextlib.suppress(Exception):  # what is wrong with a course is said where it is asked for an exercise
+            course.load()
+    finally:
+        if collected:
+            gc.enable()

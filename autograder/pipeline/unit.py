@@ -271,7 +271,7 @@ def _bound(grader: int, memory_mb: int, file_mb: int) -> None:
     if os.getppid() != grader:
         os._exit(1)
     gc.freeze()  # a collection would touch, and so copy, all that the grader has in memory
-    gc.set_threshold(10_000)  # objects more than before, which is a small part of what a submission makes
+    gc.set_threshold(10_000)  # objects; to grade a submission makes many times as many, and leaves hardly any
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     for what, most in (
         (resource.RLIMIT_DATA, _memory() + memory_mb * MB),

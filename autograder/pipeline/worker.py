@@ -342,18 +342,22 @@ def _never_wait_for_the_disk() -> None:
 def _open_gradebooks_as_they_are() -> None:
     """Have nbgrader open a gradebook without looking for its tables and the course: they were made with the lab's.
 
-    It opens one a dozen times for a submission, asked for eighteen tables each time, and compiled every query anew.
+    It opens one a dozen times for a submission, asked for eighteen tables each time, and compiled every query anew. It
+    gets one connection, and not one for each of its many transactions.
     """
     from nbgrader import api
     from sqlalchemy.orm import scoped_session, sessionmaker
 
     def opened(self: Any, db_url: str, course_id: str = "default_course", authenticator: Any = None) -> None:
-        self.engine = _engine(db_url)
+        self.engine = _engine(db_url).connect()
         self.db = scoped_session(sessionmaker(autoflush=True, bind=self.engine, future=True))
         self.course_id, self.authenticator = course_id, authenticator
 
-    api.Gradebook.__init__ = opened
-    api.Gradebook.close = lambda self: self.db.remove()  # and the engine stays
+    def close(self: Any) -> None:
+        self.db.remove()
+        self.engine.close()
+
+    api.Gradebook.__init__, api.Gradebook.close = opened, close
 
 
 def _end_with_who_asks(scratch: Path) -> None:
