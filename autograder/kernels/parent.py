@@ -324,15 +324,15 @@ class Kernels:
         with contextlib.suppress(OSError):
             kernel.report.send(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode())
         kernel.report.close()
-        self.ended += 1
-        if self.ended == MANY:
-            processes.hold_in_large_pages()
-            self.inherited = processes.memory("self")
         if self.kind == "namespaces":
             with contextlib.suppress(OSError):
                 sandbox.unmount_folder(kernel.run)
         else:
             self._end_orphans()
+        self.ended += 1
+        if self.ended == MANY:
+            processes.hold_in_large_pages()
+            self.inherited = processes.memory("self")
 
     def _kill_over_memory(self) -> None:
         """Attack: memory taken by many processes, each below the limit of one."""

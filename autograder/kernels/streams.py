@@ -13,14 +13,15 @@ class StreamInPieces(OutStream):
     """
 
     _unsent = 0  # characters since the last message, at most
-    _written = False  # whether there may be something to flush
+    _last: object = None  # marks what was written last
+    _flushed: object = None  # marks what is known to have gone
 
     def write(self, string: str) -> int:
-        self._written = True
         for start in range(0, len(string), MAX_PIECE):
             piece = string[start : start + MAX_PIECE]
             self._unsent += len(piece)
             super().write(piece)
+            self._last = object()
             if self._unsent >= MAX_PIECE:
                 self._unsent = 0
                 self.flush()
@@ -28,6 +29,7 @@ class StreamInPieces(OutStream):
 
     def flush(self) -> None:
         """As IPython's, which waits for another thread, several times for each cell, whether it printed or not."""
-        if self._written:
-            self._written = False
+        last = self._last
+        if last is not self._flushed:
             super().flush()
+            self._flushed = last
