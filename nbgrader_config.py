@@ -15,7 +15,7 @@ c.CourseDirectory.course_id = "headroom"
 # JupyterHub's configuration names one for all (docs/jupyterhub.md); without a hub, put the folder here.
 EXCHANGE = Path(os.environ.get("HEADROOM_EXCHANGE") or COURSE / ".headroom" / "exchange")
 if not EXCHANGE.exists():
-    EXCHANGE.mkdir(parents=True)
+    EXCHANGE.mkdir(parents=True, exist_ok=True)
     EXCHANGE.chmod(0o777)  # which nbgrader asks for: students hand in there
 c.Exchange.root = str(EXCHANGE)
 c.Exchange.cache = str(COURSE / ".headroom" / "exchange-cache")
