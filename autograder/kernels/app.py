@@ -5,6 +5,7 @@ What is left out takes as long to start as the rest, and longer than most cells.
 
 import os
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,24 @@ from streams import StreamInPieces
 from traitlets.config import Config
 
 
+class MainThread:
+    """In place of the thread that hands on messages, of which IPython asks whether it is false, and for its parent."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    @property
+    def parent_thread(self) -> threading.Thread:
+        """The one thread that takes messages."""
+        return threading.main_thread()
+
+
+class Kernel(ipkernel.IPythonKernel):
+    """One without subshells."""
+
+    _supports_kernel_subshells: Any = False
+
+
 class App(IPKernelApp):
     """An IPython kernel that runs cells, and nothing else.
 
@@ -25,6 +44,8 @@ class App(IPKernelApp):
     silence the grader would learn of later than of the process's end; and takes messages on one thread, because nobody
     asks it for subshells.
     """
+
+    kernel_class = Kernel
 
     def parse_command_line(self, argv: Any = None) -> None:
         """There is none."""
@@ -44,7 +65,7 @@ class App(IPKernelApp):
     def init_control(self, context: Any) -> None:
         """The control channel as IPython's, and no thread for subshells."""
         super().init_control(context)
-        self.shell_channel_thread = None
+        self.shell_channel_thread = MainThread()
 
     def init_code(self) -> None:
         """The names that are IPython's own, as IPython notes them; there is no code to run first."""

@@ -342,20 +342,18 @@ def _never_wait_for_the_disk() -> None:
 def _open_gradebooks_as_they_are() -> None:
     """Have nbgrader open a gradebook without looking for its tables and the course: they were made with the lab's.
 
-    It opens one a dozen times for a submission, asked for eighteen tables each time, and compiled every query anew. It
-    gets one connection, and not one for each of its many transactions.
+    It opens one a dozen times for a submission, asked for eighteen tables each time, and compiled every query anew.
     """
     from nbgrader import api
     from sqlalchemy.orm import scoped_session, sessionmaker
 
     def opened(self: Any, db_url: str, course_id: str = "default_course", authenticator: Any = None) -> None:
-        self.engine = _engine(db_url).connect()
+        self.engine = _engine(db_url)
         self.db = scoped_session(sessionmaker(autoflush=True, bind=self.engine, future=True))
         self.course_id, self.authenticator = course_id, authenticator
 
-    def close(self: Any) -> None:
+    def close(self: Any) -> None:  # the engine stays
         self.db.remove()
-        self.engine.close()
 
     api.Gradebook.__init__, api.Gradebook.close = opened, close
 

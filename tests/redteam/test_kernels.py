@@ -154,6 +154,11 @@ print({os.environ["HOME"]} == {shell.home_dir, os.path.dirname(shell.profile_dir
 print("", sys.modules["__main__"].shell is shell)
 plt.plot([0, 1]);
 """
+AWAITED = """
+import asyncio
+await asyncio.sleep(0.01)
+print(len(In), _oh, Out is _oh)
+"""
 
 
 def test_a_kernel_is_its_own_although_its_shell_was_made_before_it(parents: Parents, used, tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_a_kernel_is_its_own_although_its_shell_was_made_before_it(parents: Pare
 
     async def said() -> str:
         async with Kernel(tmp_path) as kernel:
-            return await kernel.run(USED) + await kernel.run("print(len(In), _oh, Out is _oh)")
+            return await kernel.run(USED) + await kernel.run(AWAITED)
 
     assert asyncio.run(said()).splitlines() == [
         "said",
